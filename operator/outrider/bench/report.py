@@ -8,7 +8,7 @@ from html import escape
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
 from outrider.bench.result import WORDS, Result, Unread, dollars, percent, told
-from outrider.bench.verdict import FEWEST_ROUNDS, Interval, Verdict, against_best, gains, mean_amount, verdict
+from outrider.bench.verdict import MIN_ROUNDS, Interval, Verdict, against_best, gains, mean_amount, verdict
 from outrider.pictures.charts import Bar, Line, Panel, bars_chart, lines_chart
 from outrider.pictures.page import document, picture, table
 
@@ -103,7 +103,7 @@ def _why_not(result: Result, read: Read) -> str:
         return "no answer finished in a measurement. Set longer --seconds or shorter --max-tokens"
     if all(read(each) is None for each in slices):
         return "answers were finished, but the program that sent the load reported no milliseconds"
-    return f"no arm has it in {FEWEST_ROUNDS} measurements, which an interval needs"
+    return f"no arm has it in {MIN_ROUNDS} measurements, which an interval needs"
 
 
 def _drawn(bars: Sequence[Bar], label: str) -> str:
@@ -117,7 +117,7 @@ def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
 
 def _mean(slices: Sequence[Slice], read: Read) -> Interval | None:
     values = [value for value in map(read, slices) if value is not None]
-    return mean_amount(values) if len(values) >= FEWEST_ROUNDS else None
+    return mean_amount(values) if len(values) >= MIN_ROUNDS else None
 
 
 def _rounds(result: Result) -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 
-FEWEST_ROUNDS = 2
+MIN_ROUNDS = 2
 
 _T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228}
 _T_95 |= {12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980}
@@ -36,7 +36,7 @@ class Interval:
 
 
 def mean(values: Sequence[float]) -> Interval:
-    """The mean of at least `FEWEST_ROUNDS` values, with its interval."""
+    """The mean of at least `MIN_ROUNDS` values, with its interval."""
     centre = statistics.fmean(values)
     margin = _student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(centre, centre - margin, centre + margin)

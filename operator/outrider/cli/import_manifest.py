@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from outrider.cli.common.output import ExitCode, cannot, say
+from outrider.cli.common.output import CommandError, ExitCode, say
 from outrider.foreign.readers import IMPORTED
 from outrider.importing import (
     Imported,
@@ -53,31 +53,24 @@ def import_manifest(
     """
     options = Options(name=name, namespace=namespace, container=container, keep_image=keep_image)
     if bool(file) == bool(command):
-        raise cannot(
-            _COMMAND, "give a file with -f, or a command line after --, such as -- vllm serve Qwen/Qwen3-8B"
+        raise CommandError(
+            "give a file with -f, or a command line after --, such as -- vllm serve Qwen/Qwen3-8B"
         )
     try:
-        results = list(_commands(command, options) if command else _files(file or [], options))
+        results = [import_command(command, options)] if command else list(_files(file or [], options))
     except ImportRefused as refused:
-        raise cannot(_COMMAND, refused) from refused
+        raise CommandError(str(refused)) from refused
     found = [each for each in results if isinstance(each, Imported)]
     if name is not None and len(found) > 1:
-        raise cannot(_COMMAND, f"the source has {len(found)} engines, and --name names one; leave it out")
+        raise CommandError(f"the source has {len(found)} engines, and --name names one; leave it out")
     typer.echo("---\n".join(text_of(each) for each in found), nl=False)
     for each in results:
         _report(each)
     missing = any(isinstance(each, Refused) and each.runs_engines for each in results)
-    if missing or not found:
-        if not found and not missing:
-            say(
-                _COMMAND,
-                "the source runs no engine; name a file with a workload that runs vLLM",
-            )
+    if not found and not missing:
+        raise CommandError("the source runs no engine; name a file with a workload that runs vLLM")
+    if missing:
         raise typer.Exit(ExitCode.CANNOT)
-
-
-def _commands(command: Sequence[str], options: Options) -> Iterator[Imported]:
-    yield import_command(command, options)
 
 
 def _files(files: Iterable[Path], options: Options) -> Iterator[Imported | Refused]:

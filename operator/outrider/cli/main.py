@@ -13,7 +13,7 @@ import typer
 from outrider import __version__
 from outrider.api.crd import render
 from outrider.cli.bench.command import bench, sweep
-from outrider.cli.common.output import cannot
+from outrider.cli.common.output import CommandError
 from outrider.cli.common.usage_errors import OneLineGroup
 from outrider.cli.doctor.command import doctor
 from outrider.cli.explain.command import explain
@@ -42,7 +42,7 @@ def added_command(name: str, *, package: str) -> Callable[..., None]:
         return cast(Callable[..., None], point.load())
 
     def missing(_: typer.Context) -> None:
-        raise cannot(name, f"this installation lacks `outrider {name}`. Install it: pip install '{package}'")
+        raise CommandError(f"this installation lacks `outrider {name}`. Install it: pip install '{package}'")
 
     missing.__doc__ = f"Not installed: pip install '{package}'."
     return missing

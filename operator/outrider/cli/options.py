@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from outrider.api.mistakes import mistakes
-from outrider.cli.common.output import refused
+from outrider.cli.common.output import CommandError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -41,7 +41,7 @@ def with_options(model: type[ModelT]) -> Callable[[Callable[[ModelT], None]], Ca
     def decorate(command: Callable[[ModelT], None]) -> Callable[..., None]:
         def run(**options: object) -> None:
             given = {name: value for name, value in options.items() if value not in (None, [])}
-            command(_validated(command.__name__, model, given))
+            command(_validated(model, given))
 
         parameters = [_parameter(name, field) for name, field in model.model_fields.items()]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -52,11 +52,11 @@ def with_options(model: type[ModelT]) -> Callable[[Callable[[ModelT], None]], Ca
     return decorate
 
 
-def _validated(command: str, model: type[ModelT], given: dict[str, object]) -> ModelT:
+def _validated(model: type[ModelT], given: dict[str, object]) -> ModelT:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise refused(command, [_named_as_flag(line) for line in mistakes(error, given)]) from error
+        raise CommandError(*(_named_as_flag(line) for line in mistakes(error, given))) from error
 
 
 def _named_as_flag(line: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,23 +12,15 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.api.resource import SpeculativeModel
-from outrider.cli.common.files import FileRefused, read_text
-from outrider.cli.common.manifests import ManifestRefused, all_checked, raw_models
-from outrider.cli.common.output import cannot, refused
+from outrider.cli.common.files import read_text
+from outrider.cli.common.manifests import all_checked, raw_models
+from outrider.cli.common.output import CommandError
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, plan
 from outrider.plan.additions import additions
 from outrider.runtimes import runtime_of
 
 KEYS = ControlKeys(private="made by the operator", public="made by the operator")
 """Text in place of the key pair, which never leaves the cluster."""
-
-
-class CannotRender(Exception):
-    """A manifest that Outrider cannot carry out. Each line says one reason."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -51,13 +43,8 @@ def render(
     The objects have the operator's defaults. They lack what only a cluster has: the UID of the owner, and the
     key pair of the control API. Exit code 2: the manifest has mistakes; each is one line.
     """
-    try:
-        raws = [_with_namespace(raw, namespace) for raw in raw_models(read_text(file), str(file))]
-        texts = [text_of(model) for model in all_checked(raws, str(file))]
-    except (CannotRender, ManifestRefused) as error:
-        raise refused("render", error.lines) from error
-    except FileRefused as error:
-        raise cannot("render", error) from error
+    raws = [_with_namespace(raw, namespace) for raw in raw_models(read_text(file), str(file))]
+    texts = [text_of(model) for model in all_checked(raws, str(file))]
     typer.echo("---\n".join(texts), nl=False)
 
 
@@ -65,12 +52,12 @@ def text_of(model: SpeculativeModel) -> str:
     """The child objects of one model as YAML documents, in the order in which the operator applies them.
 
     Raises:
-        CannotRender: the operator could not carry out the spec.
+        CommandError: the operator could not carry out the spec.
     """
     planned = plan(model, settings=PlanSettings(), keys=KEYS)
     if planned.problems:
         name = model.metadata.name
-        raise CannotRender([f"{name}: {reason}: {message}" for reason, message in planned.problems])
+        raise CommandError(*(f"{name}: {reason}: {message}" for reason, message in planned.problems))
     comments = "".join(f"# {line}\n" for line in _comments(model, planned))
     children = (_ownerless(child) if not model.metadata.uid else child for child in planned.children)
     return comments + "---\n".join(

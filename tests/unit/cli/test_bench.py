@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from outrider.cli.common import results
+from outrider.cli.common import output
 from outrider.cli.main import app
 from tests.unit.bench.test_bench import REPORT
 from tests.unit.cli.kubernetes import Body, Kubernetes, serving
@@ -243,7 +243,7 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
 def test_a_report_without_the_library_for_charts_is_refused_before_any_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "find_spec", lambda _: None)
+    monkeypatch.setattr(output, "find_spec", lambda _: None)
     result = CliRunner().invoke(app, ["bench", "qwen3", "--yes", "--report", str(tmp_path / "report.html")])
     assert result.exit_code == 2
     assert "Run `pip install 'outrider[report]'`" in result.stderr

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from outrider.api.resource import SpeculativeModel
 from outrider.api.speculation import TuningMode
-from outrider.cli.common.cluster import CannotRead, read_model
+from outrider.cli.common.cluster import read_model
+from outrider.cli.common.output import CommandError
 from outrider.cli.explain.explanation import explanation
 from outrider.cli.main import app
 from outrider.controller.tune.snapshot import TunerSnapshot, write_knowledge
@@ -185,17 +186,17 @@ async def test_a_model_that_was_never_tuned_has_no_estimates() -> None:
 
 
 async def test_a_missing_model_is_named_and_the_others_can_be_found() -> None:
-    with pytest.raises(CannotRead, match="no SpeculativeModel default/m; `kubectl get specmodel -A`"):
+    with pytest.raises(CommandError, match="no SpeculativeModel default/m; `kubectl get specmodel -A`"):
         await explained(refusal(404))
 
 
 async def test_a_missing_permission_says_so() -> None:
-    with pytest.raises(CannotRead, match=r"forbidden.*missing RBAC verb"):
+    with pytest.raises(CommandError, match=r"forbidden.*missing RBAC verb"):
         await explained(refusal(403, "speculativemodels is forbidden"))
 
 
 async def test_an_unreadable_model_names_the_field() -> None:
-    with pytest.raises(CannotRead, match=r"spec\.replicas"):
+    with pytest.raises(CommandError, match=r"spec\.replicas"):
         await explained(answer(a_raw_model(replicas="many")), refusal(404))
 
 

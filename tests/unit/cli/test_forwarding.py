@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.common.cluster import CannotRead
 from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.output import CommandError
 from outrider.cli.common.processes import url_of
 
 Kubectl = Callable[[str], None]
@@ -65,7 +65,7 @@ async def test_what_kubectl_tells_of_every_connection_never_stops_it(
 async def test_what_kubectl_complains_of_is_told(kubectl: Kubectl) -> None:
     kubectl('echo "error: services \\"m\\" not found" >&2; exit 1')
     with pytest.raises(
-        CannotRead, match=r'kubectl port-forward: error: services "m" not found\. Or give --url'
+        CommandError, match=r'kubectl port-forward: error: services "m" not found\. Or give --url'
     ):
         async with url_of(PROD, "m", None):
             pass
@@ -73,7 +73,7 @@ async def test_what_kubectl_complains_of_is_told(kubectl: Kubectl) -> None:
 
 async def test_without_kubectl_a_url_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CannotRead, match=r"kubectl is not here.*give --url"):
+    with pytest.raises(CommandError, match=r"kubectl is not here.*give --url"):
         async with url_of(PROD, "m", None):
             pass
 

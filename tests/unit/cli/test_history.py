@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from outrider.api.status import DecisionRecord
-from outrider.cli.explain.history import NotATime, lines_of, moment, past
+from outrider.cli.common.output import CommandError
+from outrider.cli.explain.history import lines_of, moment, past
 from outrider.cli.main import app
 from tests.unit.cli.kubernetes import Kubernetes, serving
 from tests.unit.controller.factories import a_raw_model
@@ -91,7 +92,7 @@ def test_a_time_is_a_moment_or_how_long_ago(text: str, ago: int) -> None:
     ],
 )
 def test_other_times_are_refused(text: str, complaint: str) -> None:
-    with pytest.raises(NotATime, match=complaint):
+    with pytest.raises(CommandError, match=complaint):
         moment(text, now=NOON)
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import REASONS_OF
-from outrider.cli.common.cluster import CannotRead
 from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.output import CommandError
 from outrider.cli.main import app
 from outrider.cli.status.findings import OnCall, Urgency, on_call
 from outrider.cli.status.reading import Models, Question, follow, look
@@ -196,7 +196,7 @@ def test_words_of_others_are_no_markup() -> None:
 
 async def test_a_missing_right_says_so() -> None:
     async with a_cluster(refusal(403, "speculativemodels is forbidden")) as (cluster, _):
-        with pytest.raises(CannotRead, match=r"forbidden.*missing RBAC verb"):
+        with pytest.raises(CommandError, match=r"forbidden.*missing RBAC verb"):
             await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
 
 
@@ -210,7 +210,7 @@ async def test_the_right_to_list_is_enough_for_one_model() -> None:
 
 async def test_without_the_rights_to_get_and_to_list_the_first_refusal_is_the_answer() -> None:
     async with a_cluster(refusal(403, "cannot get"), refusal(403, "cannot list")) as (cluster, _):
-        with pytest.raises(CannotRead, match="cannot get"):
+        with pytest.raises(CommandError, match="cannot get"):
             await look(cluster, "default", Question("b", ClusterChoice(), everywhere=False))
 
 
@@ -224,11 +224,11 @@ async def test_models_come_by_namespace_and_name() -> None:
 async def test_an_api_server_that_falls_silent_is_told_and_the_last_look_stays() -> None:
     seen: list[tuple[Models, str | None]] = []
     models: Models = (on_call(well(), NOW),)
-    looks: list[Models | CannotRead] = [models, CannotRead("silent"), models]
+    looks: list[Models | CommandError] = [models, CommandError("silent"), models]
 
     async def next_look() -> tuple[OnCall, ...]:
         found = looks.pop(0)
-        if isinstance(found, CannotRead):
+        if isinstance(found, CommandError):
             raise found
         return found
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from outrider.cli.common.processes import Stopped, run_until_stopped
+from outrider.cli.common.output import CommandError
+from outrider.cli.common.processes import run_until_stopped
 
 
 @contextmanager
@@ -43,7 +44,7 @@ async def _killed(number: signal.Signals) -> None:
 def test_a_second_signal_does_not_keep_it_from_taking_back_what_it_changed(number: signal.Signals) -> None:
     done: list[str] = []
     # Where tests run in the background of a shell, some signals are ignored from the start.
-    with handled(number, signal.SIG_DFL), pytest.raises(Stopped, match="stopped"):
+    with handled(number, signal.SIG_DFL), pytest.raises(CommandError, match="stopped"):
         run_until_stopped(killed_by(number, done))
     assert done == ["taken back"]
 

@@ -13,8 +13,7 @@ from pydantic import JsonValue
 
 from outrider.api.text import whole_number
 from outrider.cli.common.options import with_shared_options
-from outrider.cli.common.output import Form, cannot, printed
-from outrider.cli.common.results import require_charts
+from outrider.cli.common.output import CommandError, Form, printed, require_charts
 from outrider.performance.tables_file import TableError
 from outrider_lab.command.output import as_text, json_of
 from outrider_lab.command.picture import picture
@@ -92,7 +91,7 @@ def simulate(
     given = {"rate": rate, "text": text, "prompt_tokens": prompt_tokens}
     _see_to_use(kind, {**given, "output_tokens": output_tokens, "idle_tax": idle_tax})
     if rate is not None and load is not None:
-        raise _refused("--load and --rate both set what arrives; give one of them")
+        raise CommandError("--load and --rate both set what arrives; give one of them")
     traffic = Load(
         texts=() if text is None else tuple(part.strip() for part in text.split(",")),
         rates=() if rate is None else tuple(_rate(i, part) for i, part in enumerate(rate.split(","))),
@@ -109,9 +108,9 @@ def simulate(
         map_errors=None if map_error is None else MapErrors(_at_least("--map-error", map_error, 0.0)),
     )
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
-        raise _refused(f"--plot is {plot}, must be a file .svg in a folder that is there")
+        raise CommandError(f"--plot is {plot}, must be a file .svg in a folder that is there")
     if plot is not None:
-        require_charts("simulate", "--plot")
+        require_charts("--plot")
     policies = [part.strip() for each in policy or ["outrider"] for part in each.split(",")]
     chosen = _chosen(kind, tables, name, setting, traffic, policies)
     for note in (note for subject in chosen for note in subject.notes):
@@ -130,15 +129,11 @@ def simulate(
         typer.echo(printed(json_of(_given(kind, setting, traffic), results), form))
 
 
-def _refused(complaint: str) -> typer.Exit:
-    return cannot("simulate", complaint)
-
-
 def _engine(name: str) -> Engine:
     try:
         return Engine(name)
     except ValueError:
-        raise _refused(f"--engine is {name}, must be one of {', '.join(Engine)}") from None
+        raise CommandError(f"--engine is {name}, must be one of {', '.join(Engine)}") from None
 
 
 def _see_to_use(engine: Engine, given: Mapping[str, object]) -> None:
@@ -146,12 +141,14 @@ def _see_to_use(engine: Engine, given: Mapping[str, object]) -> None:
     for option, value in given.items():
         takes_it = engine is Engine.EVENTS or (engine is Engine.FORMULA and option != "rate")
         if value is not None and not takes_it:
-            raise _refused(f"--{option.replace('_', '-')} has no effect with --engine {engine}; leave it out")
+            raise CommandError(
+                f"--{option.replace('_', '-')} has no effect with --engine {engine}; leave it out"
+            )
 
 
 def _at_least(option: str, value: float, least: float) -> float:
     if not least <= value < math.inf:
-        raise _refused(f"{option} is {value:g}, must be at least {least:g}")
+        raise CommandError(f"{option} is {value:g}, must be at least {least:g}")
     return value
 
 
@@ -162,7 +159,7 @@ def _loads(engine: Engine, text: str) -> tuple[int, ...]:
         number = whole_number(part.strip(), least=1, most=most)
         if number is None:
             told = f"must be a whole number from 1 to {most}"
-            raise _refused(f"--load: entry {index} is {part.strip()!r}, {told}")
+            raise CommandError(f"--load: entry {index} is {part.strip()!r}, {told}")
         found.append(number)
     return tuple(found)
 
@@ -173,7 +170,7 @@ def _rate(index: int, text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number <= _MAX_RATE:
-        raise _refused(
+        raise CommandError(
             f"--rate: entry {index} is {text.strip()!r}, must be requests per second up to {_MAX_RATE:g}"
         )
     return number
@@ -183,7 +180,7 @@ def _see_to_traffic(runs: Iterable[Figures]) -> None:
     """Refuse a run in which engines answered nothing, since it has no goodput."""
     for phase in (phase for found in runs for phase in found.phases):
         if not (math.isfinite(phase.goodput) and math.isfinite(phase.best_goodput)):
-            raise _refused(f"nothing was answered in the phase {phase.label}: raise --rate or --dwell")
+            raise CommandError(f"nothing was answered in the phase {phase.label}: raise --rate or --dwell")
 
 
 def _chosen(
@@ -193,14 +190,14 @@ def _chosen(
     try:
         chosen = list(subjects(kind, path, name, setting, traffic))
     except TableError as error:
-        raise _refused(str(error)) from error
+        raise CommandError(str(error)) from error
     for subject in chosen:
         for tuner in policies:
             try:
                 subject.check(tuner)
             except ValueError as error:
                 what = "table" if kind is Engine.TABLE else "formula"
-                raise _refused(f"--policy, {what} {subject.name}: {error}") from error
+                raise CommandError(f"--policy, {what} {subject.name}: {error}") from error
     return chosen
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,52 +12,63 @@ import typer
 from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.report import page_of
-from outrider.bench.verdict import FEWEST_ROUNDS, Verdict
-from outrider.cli.common.files import PromptsRefused, prompts_of
+from outrider.bench.verdict import MIN_ROUNDS, Verdict
+from outrider.cli.common.files import prompts_of
 from outrider.cli.common.options import (
     MAX_STREAMS,
     ClusterChoice,
-    GuideLlm,
-    MaxTokens,
     Name,
     Prompts,
     Seconds,
-    Seed,
     Url,
     Yes,
     with_shared_options,
 )
-from outrider.cli.common.output import ExitCode, Form, cannot, printed
-from outrider.cli.common.results import require_charts, require_consent
+from outrider.cli.common.output import (
+    CommandError,
+    ExitCode,
+    Form,
+    printed,
+    require_charts,
+    require_consent,
+)
 
 _MAX_ROUNDS = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What is sent to the model, and by which program."""
+
+    prompts: Prompts = None
+    max_tokens: Annotated[int, typer.Option(min=1, max=65_536, help="Longest answer, in tokens.")] = 128
+    url: Url = None
+    guidellm: Annotated[str, typer.Option(help="Command that starts GuideLLM.")] = "guidellm"
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random order of measurements.")] = 0
+
+
 @with_shared_options
 def bench(
+    *,
     name: Name,
-    cluster: ClusterChoice,
-    form: Form | None,
     streams: Annotated[int, typer.Option(min=1, max=MAX_STREAMS, help="Requests at a time.")] = 8,
     seconds: Seconds = 20.0,
     rounds: Annotated[
-        int, typer.Option(min=FEWEST_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each arm.")
+        int, typer.Option(min=MIN_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each arm.")
     ] = 4,
     k: Annotated[
         list[int] | None,
         typer.Option("--k", help="Measure this K, too; may be repeated. Default: the largest candidate."),
     ] = None,
-    prompts: Prompts = None,
-    max_tokens: MaxTokens = 128,
-    url: Url = None,
-    guidellm: GuideLlm = "guidellm",
-    seed: Seed = 0,
+    requests: Requests,
     save: Annotated[Path | None, typer.Option(help="File to write all measurements to, as JSON.")] = None,
     report: Annotated[Path | None, typer.Option(help="File to write an HTML page with charts to.")] = None,
     price_per_hour: Annotated[
         float | None, typer.Option(min=0.001, max=1e6, help="Dollars per hour for all GPUs that answer.")
     ] = None,
     yes: Yes = False,
+    cluster: ClusterChoice,
+    form: Form | None,
 ) -> None:
     """Measure what speculation gains on a live model.
 
@@ -68,39 +79,33 @@ def bench(
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.bench.driving import bench as drive
     from outrider.cli.bench.runner import Job
-    from outrider.cli.common.results import Kept
+    from outrider.cli.common.results import Results
 
-    try:
-        _require_folder("--save", save)
-        _require_folder("--report", report)
-        job = Job(cluster, name, tuple(k or ()), seconds, max_tokens, prompts_of(prompts), url, guidellm)
-    except (Refused, PromptsRefused) as error:
-        raise cannot("bench", error) from error
+    _require_folder("--save", save)
+    _require_folder("--report", report)
+    job = Job(cluster, name, tuple(k or ()), seconds, rounds, requests, prompts_of(requests.prompts))
     if report is not None:
-        require_charts("bench", "--report")
-    require_consent("bench", _effect(name, f"{streams}"), given=yes)
-    kept = Kept("bench", result.json_of, save)
-    found = kept.by(
-        drive(job, _tell, kept.keep, streams=streams, rounds=rounds, seed=seed, price_per_hour=price_per_hour)
-    )
-    if kept.ended is not None:
-        found = replace(found, ended=kept.ended)
-        kept.keep(found)
-    told = result.json_of(found)
-    typer.echo("\n".join(result.text_of(found)) if form is None else printed(told, form))
+        require_charts("--report")
+    require_consent(_effect(name, f"{streams}"), given=yes)
+    results = Results("bench", result.json_of, save)
+    found = results.of(drive(job, _notify, results.keep, streams=streams, price_per_hour=price_per_hour))
+    if results.ended is not None:
+        found = replace(found, ended=results.ended)
+        results.keep(found)
+    wire = result.json_of(found)
+    typer.echo("\n".join(result.text_of(found)) if form is None else printed(wire, form))
     if report is not None:
-        kept.write(report, page_of(found, when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
-    kept.see_to_the_end()
-    if told["verdict"] == Verdict.COSTS:
+        results.write(report, page_of(found, when=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
+    results.end()
+    if wire["verdict"] == Verdict.COSTS:
         raise typer.Exit(ExitCode.NOT_WELL)
 
 
 @with_shared_options
 def sweep(
+    *,
     name: Name,
     save: Annotated[Path, typer.Option(help="File to write the table to, as JSON.")],
-    cluster: ClusterChoice,
-    form: Form | None,
     streams: Annotated[
         str, typer.Option(help="Numbers of requests at a time, separated by commas.")
     ] = "1,4,16",
@@ -108,19 +113,17 @@ def sweep(
     rounds: Annotated[
         int,
         typer.Option(
-            min=FEWEST_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each number of streams with each K."
+            min=MIN_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each number of streams with each K."
         ),
     ] = 3,
     k: Annotated[
         list[int] | None,
         typer.Option("--k", help="Measure this K; may be repeated. Default: all candidates."),
     ] = None,
-    prompts: Prompts = None,
-    max_tokens: MaxTokens = 128,
-    url: Url = None,
-    guidellm: GuideLlm = "guidellm",
-    seed: Seed = 0,
+    requests: Requests,
     yes: Yes = False,
+    cluster: ClusterChoice,
+    form: Form | None,
 ) -> None:
     """Measure tokens per second by streams and K.
 
@@ -129,54 +132,34 @@ def sweep(
     """
     from outrider.cli.bench.driving import sweep as drive
     from outrider.cli.bench.runner import Job
-    from outrider.cli.common.results import Kept
+    from outrider.cli.common.results import Results
 
-    try:
-        _require_folder("--save", save)
-        numbers = _streams(streams)
-        job = Job(
-            cluster,
-            name,
-            tuple(dict.fromkeys(k or ())),
-            seconds,
-            max_tokens,
-            prompts_of(prompts),
-            url,
-            guidellm,
-        )
-    except (Refused, PromptsRefused) as error:
-        raise cannot("sweep", error) from error
-    require_consent("sweep", _effect(name, f"up to {max(numbers)}"), given=yes)
-    kept = Kept("sweep", sweeps.json_of, save)
-    found = kept.by(drive(job, _tell, kept.keep, streams=numbers, rounds=rounds, seed=seed))
-    told = sweeps.json_of(found)
-    typer.echo("\n".join(sweeps.text_of(found)) if form is None else printed(told, form))
-    kept.see_to_the_end()
+    _require_folder("--save", save)
+    numbers, ks = _streams(streams), tuple(dict.fromkeys(k or ()))
+    job = Job(cluster, name, ks, seconds, rounds, requests, prompts_of(requests.prompts))
+    require_consent(_effect(name, f"up to {max(numbers)}"), given=yes)
+    results = Results("sweep", sweeps.json_of, save)
+    found = results.of(drive(job, _notify, results.keep, streams=numbers))
+    typer.echo("\n".join(sweeps.text_of(found)) if form is None else printed(sweeps.json_of(found), form))
+    results.end()
 
 
 def _effect(name: str, streams: str) -> str:
     return f"This sends {streams} requests at a time to {name}, and overrides its schedule meanwhile"
 
 
-class Refused(ValueError):
-    """Bad input; the message says what is wrong with which option."""
-
-
 def _streams(text: str) -> tuple[int, ...]:
-    found = []
-    for part in text.split(","):
-        number = part.strip()
-        if not number.isdecimal() or not 1 <= int(number[:9]) <= MAX_STREAMS:
-            raise Refused(f"--streams is {text}; write numbers from 1 to {MAX_STREAMS} such as 1,4,16")
-        found.append(int(number))
-    return tuple(dict.fromkeys(found))
+    numbers = [part.strip() for part in text.split(",")]
+    if not all(each.isdecimal() and 1 <= int(each[:9]) <= MAX_STREAMS for each in numbers):
+        raise CommandError(f"--streams is {text}; write numbers from 1 to {MAX_STREAMS} such as 1,4,16")
+    return tuple(dict.fromkeys(map(int, numbers)))
 
 
 def _require_folder(option: str, file: Path | None) -> None:
     """Refuse a file in a folder that does not exist, before minutes of measurements."""
     if file is not None and not file.parent.is_dir():
-        raise Refused(f"{option}: there is no folder {file.parent}; make it, or name another file")
+        raise CommandError(f"{option}: there is no folder {file.parent}; make it, or name another file")
 
 
-def _tell(line: str) -> None:
+def _notify(line: str) -> None:
     typer.echo(line, err=True)

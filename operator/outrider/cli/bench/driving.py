@@ -1,4 +1,4 @@
-"""Runs all measurements of a bench and of a sweep on a live model."""
+"""Run all measurements of a bench and of a sweep on a live model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outrider.bench.arms import Arm, arms_of, interleaved
 from outrider.bench.guidellm import Slice
 from outrider.bench.result import Result, Setting, Unread
 from outrider.bench.sweep import Cell, Sweep
-from outrider.bench.verdict import FEWEST_ROUNDS
-from outrider.cli.bench.runner import Bench, Job, Tell, benching
-from outrider.cli.common.cluster import CannotRead
+from outrider.bench.verdict import MIN_ROUNDS
+from outrider.cli.bench.runner import Bench, Job, Notify, benching
+from outrider.cli.common.output import CommandError
 
 _NOT_YET = Unread("the bench ended early.")
 
@@ -24,12 +24,10 @@ FoundT = TypeVar("FoundT")
 
 async def bench(
     job: Job,
-    tell: Tell,
+    notify: Notify,
     keep: Callable[[Result], None],
     *,
     streams: int,
-    rounds: int,
-    seed: int,
     price_per_hour: float | None,
 ) -> None:
     """Measure every arm once per round, after a warm-up. price_per_hour: in dollars, if known.
@@ -37,75 +35,65 @@ async def bench(
     keep: gets the result after each round from the second on, and at the end with the tuner's decisions.
 
     Raises:
-        CannotRead: bad input, or a fault in the cluster; the message says what to do.
+        CommandError: bad input, or a fault in the cluster; the message says what to do.
     """
-    async with benching(job, tell) as live:
+    async with benching(job, notify) as live:
         began = datetime.now(UTC).replace(microsecond=0)
-        arms = arms_of(job.ks or live.candidates[-1:])
         setting = Setting(
-            live.namespace,
+            live.there.namespace,
             job.name,
             streams,
             job.seconds,
-            rounds,
-            job.max_tokens,
-            seed,
+            job.rounds,
+            job.requests.max_tokens,
+            job.requests.seed,
             price_per_hour,
             live.simulated,
         )
 
         async def measured(number: int, arm: Arm) -> Slice:
             found = await live.slice(arm.table, streams=streams)
-            tell(f"round {number + 1} of {rounds}: {arm.name} {found.tokens_per_second:.0f} tokens/s")
+            notify(f"round {number + 1} of {job.rounds}: {arm.name} {found.tokens_per_second:.0f} tokens/s")
             return found
 
-        tell("warming up")
+        notify("warming up")
         await live.slice(None, streams=streams)
-        async for slices in _by_round(arms, measured, rounds=rounds, seed=seed):
+        async for slices in _by_round(arms_of(job.ks or live.candidates[-1:]), measured, job):
             keep(Result(setting, slices, _NOT_YET))
         keep(Result(setting, slices, await _decisions(live, began)))
 
 
-async def sweep(
-    job: Job,
-    tell: Tell,
-    keep: Callable[[Sweep], None],
-    *,
-    streams: tuple[int, ...],
-    rounds: int,
-    seed: int,
-) -> None:
+async def sweep(job: Job, notify: Notify, keep: Callable[[Sweep], None], *, streams: tuple[int, ...]) -> None:
     """Measure every number of streams with every K once per round, after a warm-up.
 
     keep: gets the table after each round from the second on.
 
     Raises:
-        CannotRead: as for `bench`.
+        CommandError: as for `bench`.
     """
-    async with benching(job, tell) as live:
-        ks = job.ks or live.candidates
-        cells = tuple(Cell(each, k) for each in streams for k in ks)
+    async with benching(job, notify) as live:
+        cells = tuple(Cell(each, k) for each in streams for k in job.ks or live.candidates)
 
         async def measured(number: int, cell: Cell) -> float:
             found = await live.slice(Schedule.constant(cell.k), streams=cell.streams)
             line = f"{cell.streams} streams, K={cell.k}: {found.tokens_per_second:.0f} tokens/s"
-            tell(f"round {number + 1} of {rounds}: {line}")
+            notify(f"round {number + 1} of {job.rounds}: {line}")
             return found.tokens_per_second
 
-        tell("warming up")
+        notify("warming up")
         await live.slice(None, streams=max(streams))
-        async for rates in _by_round(cells, measured, rounds=rounds, seed=seed):
-            keep(Sweep(live.namespace, job.name, job.seconds, rates, live.simulated))
+        async for rates in _by_round(cells, measured, job):
+            keep(Sweep(live.there.namespace, job.name, job.seconds, rates, live.simulated))
 
 
 async def _by_round(
-    items: Sequence[ItemT], measured: Callable[[int, ItemT], Awaitable[FoundT]], *, rounds: int, seed: int
+    items: Sequence[ItemT], measured: Callable[[int, ItemT], Awaitable[FoundT]], job: Job
 ) -> AsyncIterator[Mapping[ItemT, Sequence[FoundT]]]:
     """All measurements, after each complete round from the first that has an interval."""
     found: dict[ItemT, tuple[FoundT, ...]] = dict.fromkeys(items, ())
-    for number, item in interleaved(items, rounds=rounds, seed=seed):
+    for number, item in interleaved(items, rounds=job.rounds, seed=job.requests.seed):
         found[item] += (await measured(number, item),)
-        if number + 1 >= FEWEST_ROUNDS and all(len(each) > number for each in found.values()):
+        if number + 1 >= MIN_ROUNDS and all(len(each) > number for each in found.values()):
             yield dict(found)
 
 
@@ -113,5 +101,5 @@ async def _decisions(live: Bench, since: datetime) -> Sequence[DecisionRecord] |
     """The decisions, or why they could not be read; the measurements count without them."""
     try:
         return await live.decisions(since)
-    except CannotRead as error:
+    except CommandError as error:
         return Unread(str(error))

@@ -1,4 +1,4 @@
-"""Runs GuideLLM on a live model, once per measurement, under an override of its schedule."""
+"""Run GuideLLM on a live model, once per measurement, under an override of its schedule."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
-from outrider.cli.common.cluster import CannotRead, access, read_model
+from outrider.cli.bench.command import Requests
+from outrider.cli.common.cluster import Access, access, read_model
 from outrider.cli.common.options import ClusterChoice
-from outrider.cli.common.override import Hold, held_model, holding
+from outrider.cli.common.output import CommandError
+from outrider.cli.common.override import Override, overridable_model, overriding
 from outrider.cli.common.processes import running, url_of
-from outrider.cluster.client import ClusterClient
 
 _START_SECONDS = 180.0
 """Time that GuideLLM may take to start on a busy machine."""
 _SPARE_SECONDS = 60.0
 """Time that an override lasts longer than GuideLLM may."""
-_LAST_WORDS = 300  # characters
+_LAST_OUTPUT = 300  # characters
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,131 +41,107 @@ class Job:
     name: str
     ks: tuple[int, ...]  # to measure; they must be candidates
     seconds: float  # of a measurement
-    max_tokens: int
+    rounds: int
+    requests: Requests
     prompts: Sequence[str]
-    url: str | None  # None: a port is forwarded to one pod
-    guidellm: str
 
 
+@dataclass
 class Bench:
     """A live model that can be measured."""
 
-    def __init__(
-        self,
-        job: Job,
-        program: tuple[str, ...],
-        cluster: ClusterClient,
-        hold: Hold,
-        folder: Path,
-        *,
-        namespace: str,
-        url: str,
-        served_name: str,
-        candidates: tuple[int, ...],
-        simulated: str | None,
-    ) -> None:
-        self.namespace = namespace
-        self.simulated = simulated
-        self.candidates = candidates
-        self._job = job
-        self._program = program
-        self._cluster = cluster
-        self._hold = hold
-        self._folder = folder
-        self._url = url
-        self._served_name = served_name
-        self._slices = 0
+    job: Job
+    program: tuple[str, ...]  # GuideLLM
+    there: Access
+    model: SpeculativeModel
+    candidates: tuple[int, ...]
+    override: Override
+    url: str
+    folder: Path
+    slices: int = 0
+
+    @property
+    def simulated(self) -> str | None:
+        """The hardware that engines simulate, if they do."""
+        speculation = self.model.status.speculation
+        return None if speculation is None else speculation.simulated
 
     async def decisions(self, since: datetime) -> list[DecisionRecord]:
         """Decisions of the tuner since then, newest first; status keeps five.
 
         Raises:
-            CannotRead: the model is gone, or the API server does not answer.
+            CommandError: the model is gone, or the API server does not answer.
         """
-        model, _ = await read_model(self._cluster, self.namespace, self._job.name)
+        model, _ = await read_model(self.there.cluster, self.there.namespace, self.job.name)
         return [each for each in model.status.decisions if each.time >= since]
 
     async def slice(self, table: Schedule | None, *, streams: int) -> Slice:
         """Measure once with this schedule; None: with the schedule in force.
 
         Raises:
-            CannotRead: the schedule does not reach every pod, GuideLLM fails, or no token comes.
+            CommandError: the schedule does not reach every pod, GuideLLM fails, or no token comes.
         """
-        await self._hold.set(table, seconds=self._longest + _SPARE_SECONDS)
-        found = await self._run(streams)
-        if not await self._hold.holds(table):
-            raise CannotRead("the schedule changed during a measurement. Begin again.")
+        limit = _START_SECONDS + 2 * self.job.seconds
+        await self.override.set(table, seconds=limit + _SPARE_SECONDS)
+        found = await self._run(streams, limit)
+        if not await self.override.holds(table):
+            raise CommandError("the schedule changed during a measurement. Begin again.")
         return found
 
-    @property
-    def _longest(self) -> float:
-        return _START_SECONDS + 2 * self._job.seconds
-
-    async def _run(self, streams: int) -> Slice:
-        output, prompts = self._folder / "slice.json", self._folder / "prompts.jsonl"
+    async def _run(self, streams: int, limit: float) -> Slice:
+        output, prompts = self.folder / "slice.json", self.folder / "prompts.jsonl"
         output.unlink(missing_ok=True)
-        prompts.write_text("\n".join(lines(self._job.prompts, of_slice=self._slices)), encoding="utf-8")
-        self._slices += 1
-        load = Load(self._url, self._served_name, streams, self._job.seconds, self._job.max_tokens)
+        prompts.write_text("\n".join(lines(self.job.prompts, of_slice=self.slices)), encoding="utf-8")
+        self.slices += 1
+        served_name = self.model.spec.model.served_name or self.job.name
+        load = Load(self.url, served_name, streams, self.job.seconds, self.job.requests.max_tokens)
         words = arguments(load, prompts=str(prompts), output=str(output))
-        async with running((*self._program, *words)) as process:
+        async with running((*self.program, *words)) as process:
             try:
-                _, complaint = await asyncio.wait_for(process.communicate(), self._longest)
+                _, written = await asyncio.wait_for(process.communicate(), limit)
             except TimeoutError as error:
-                raise CannotRead(f"GuideLLM did not end within {self._longest:.0f} s") from error
+                raise CommandError(f"GuideLLM did not end within {limit:.0f} s") from error
         if process.returncode != 0 or not output.exists():
             ended = f"ended with {process.returncode}" if process.returncode else "wrote no result"
-            last = complaint.decode(errors="replace").strip()[-_LAST_WORDS:]
-            raise CannotRead(f"GuideLLM {ended}; 0.8 is known to work. Its last output: {last or 'none'}")
+            last = written.decode(errors="replace").strip()[-_LAST_OUTPUT:]
+            raise CommandError(f"GuideLLM {ended}; 0.8 is known to work. Its last output: {last or 'none'}")
         return self._read(output)
 
     def _read(self, output: Path) -> Slice:
         try:
             found = read(output.read_text(encoding="utf-8"))
         except UnreadableResult as error:
-            raise CannotRead(f"GuideLLM's result cannot be read, 0.8 is known to work: {error}") from error
+            raise CommandError(f"GuideLLM's result cannot be read, 0.8 is known to work: {error}") from error
         if not found.tokens_per_second:
-            raise CannotRead(
-                f"no token came from {self._url}, {found.failed} requests failed. "
+            raise CommandError(
+                f"no token came from {self.url}, {found.failed} requests failed. "
                 "Check that it serves /v1/completions."
             )
         return found
 
 
 @asynccontextmanager
-async def benching(job: Job, tell: Tell) -> AsyncIterator[Bench]:
+async def benching(job: Job, notify: Notify) -> AsyncIterator[Bench]:
     """A model that can be measured; after the block its override is removed.
 
     Raises:
-        CannotRead: bad input, or a fault in the cluster; the message says what to do.
+        CommandError: bad input, or a fault in the cluster; the message says what to do.
     """
-    program = _program_of(job.guidellm)
+    program = _program_of(job.requests.guidellm)
     async with access(job.cluster) as there:
-        model, candidates = await held_model(there, job.name, job.ks)
-        speculation = model.status.speculation
+        model, candidates = await overridable_model(there, job.name, job.ks)
         with TemporaryDirectory(prefix="outrider-bench-") as folder:
             async with (
-                url_of(there.choice, job.name, job.url) as url,
-                holding(there.cluster, there.namespace, job.name, tell) as hold,
+                url_of(there.choice, job.name, job.requests.url) as url,
+                overriding(there, job.name, notify) as override,
             ):
-                yield Bench(
-                    job,
-                    program,
-                    there.cluster,
-                    hold,
-                    Path(folder),
-                    namespace=there.namespace,
-                    url=url,
-                    served_name=model.spec.model.served_name or job.name,
-                    candidates=candidates,
-                    simulated=None if speculation is None else speculation.simulated,
-                )
+                yield Bench(job, program, there, model, candidates, override, url, Path(folder))
 
 
 def _program_of(command: str) -> tuple[str, ...]:
     words = tuple(shlex.split(command))
     if not words or shutil.which(words[0]) is None:
-        raise CannotRead(
+        raise CommandError(
             "GuideLLM is not installed. Run `uv tool install guidellm==0.8.*`, or name its command, such as "
             "--guidellm 'uvx guidellm@0.8.1'."
         )

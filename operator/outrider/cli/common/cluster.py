@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.output import CommandError
 from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
 from outrider.cluster.errors import ClusterError, Refused, Unauthorized, Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
@@ -25,9 +26,7 @@ from outrider.controller.tune.stored_state import STATE_KEY
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.stored import StateError
 
-
-class CannotRead(Exception):
-    """A command has nothing to show; the message says why and what to do."""
+_REMEDY = "Set KUBECONFIG, or use --kubeconfig."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,13 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
     """The chosen cluster: by kubeconfig, or by the pod's own service account.
 
     Raises:
-        CannotRead: no cluster can be asked, or, out of the block, the API server refuses or does not answer.
+        CommandError: no cluster can be asked, or the API server refuses or does not answer.
     """
     _require_files(choice)
     try:
         api = await connect(kubeconfig=choice.kubeconfig, context=choice.context)
     except (ConfigException, OSError) as error:
-        raise CannotRead(_no_cluster(choice, error)) from error
+        raise CommandError(_no_cluster(choice, error)) from error
     async with api:
         try:
             namespace = choice.namespace or _default_namespace(choice)
@@ -63,29 +62,29 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
 def _require_files(choice: ClusterChoice) -> None:
     if choice.kubeconfig is not None:
         if not choice.kubeconfig.is_file():
-            raise CannotRead(f"there is no file {choice.kubeconfig}. Name another one with --kubeconfig.")
+            raise CommandError(f"there is no file {choice.kubeconfig}. Name another one with --kubeconfig.")
         return
     named = os.environ.get("KUBECONFIG")
     if named is not None and not any(Path(each).exists() for each in named.split(os.pathsep)):
-        raise CannotRead(f"no cluster to ask: there is no file {named}. Set KUBECONFIG, or use --kubeconfig.")
+        raise CommandError(f"no cluster to ask: there is no file {named}. {_REMEDY}")
 
 
 def _no_cluster(choice: ClusterChoice, error: Exception) -> str:
-    if choice.context is None:
-        return f"no cluster to ask: {error}. Set KUBECONFIG, or use --kubeconfig."
     try:
-        found, _ = list_kube_config_contexts(_files(choice))  # type: ignore[no-untyped-call]
+        found = () if choice.context is None else list_kube_config_contexts(_files(choice))[0]  # type: ignore[no-untyped-call]
     except (ConfigException, OSError):
-        return f"no cluster to ask: {error}. Set KUBECONFIG, or use --kubeconfig."
+        found = ()
+    if not found:
+        return f"no cluster to ask: {error}. {_REMEDY}"
     names = ", ".join(sorted(str(each["name"]) for each in found))
     return f"the kubeconfig has no context {choice.context}. Use one of: {names}."
 
 
-def cannot_read(error: ClusterError) -> CannotRead:
+def cannot_read(error: ClusterError) -> CommandError:
     """The exception for an answer that did not come; it says what to do."""
     if isinstance(error, Unavailable | Unauthorized):
-        return CannotRead(f"the API server does not answer: {error}. Check the kubeconfig.")
-    return CannotRead(f"{error}. {error.action}")
+        return CommandError(f"the API server does not answer: {error}. Check the kubeconfig.")
+    return CommandError(f"{error}. {error.action}")
 
 
 def _default_namespace(choice: ClusterChoice) -> str:
@@ -111,7 +110,7 @@ async def read_from_cluster(
     """Read a model of the chosen namespace; see `read_model`.
 
     Raises:
-        CannotRead: see `read_model`; or there is no cluster to ask.
+        CommandError: see `read_model`; or there is no cluster to ask.
     """
     async with access(choice) as there:
         return await read_model(there.cluster, there.namespace, name)
@@ -123,7 +122,7 @@ async def read_model(
     """The model, and the estimates that its tuner stored last.
 
     Raises:
-        CannotRead: no such model, an unreadable one, or an API server that does not answer.
+        CommandError: no such model, an unreadable one, or an API server that does not answer.
     """
     try:
         raw = await stored_model(cluster, namespace, name)
@@ -135,7 +134,7 @@ async def read_model(
     try:
         return SpeculativeModel.of_stored(raw), _estimates(stored)
     except ValidationError as error:
-        raise CannotRead(f"{namespace}/{name} cannot be read: {validation_message(error, raw)}.") from error
+        raise CommandError(f"{namespace}/{name} cannot be read: {validation_message(error, raw)}.") from error
 
 
 async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> JsonObject | None:
@@ -156,9 +155,9 @@ async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> Jso
         return next(iter(found), None)
 
 
-def no_such_model(namespace: str, name: str) -> CannotRead:
+def no_such_model(namespace: str, name: str) -> CommandError:
     """The exception for a model that does not exist."""
-    return CannotRead(
+    return CommandError(
         f"there is no SpeculativeModel {namespace}/{name}; `kubectl get specmodel -A` lists all."
     )
 

@@ -7,37 +7,34 @@ import sys
 from pathlib import Path
 
 from outrider.bench.prompts import BUILT_IN
+from outrider.cli.common.output import CommandError
 
 STANDARD_INPUT = Path("-")
 _MAX_BYTES = 10_000_000
-
-
-class FileRefused(ValueError):
-    """A file that cannot be read; the message says why and what to do."""
 
 
 def read_text(path: Path) -> str:
     """The text of a file of at most 10 MB; ``-`` for standard input.
 
     Raises:
-        FileRefused: there is no such file, or it cannot be read as text.
+        CommandError: there is no such file, or it cannot be read as text.
     """
     try:
         if path == STANDARD_INPUT:
             return sys.stdin.read()
         if path.stat().st_size > _MAX_BYTES:
-            raise FileRefused(f"{path} has more than {_MAX_BYTES // 1_000_000} MB; name another file")
+            raise CommandError(f"{path} has more than {_MAX_BYTES // 1_000_000} MB; name another file")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise FileRefused(f"there is no file {path}{_beside(path)}") from error
+        raise CommandError(f"there is no file {path}{_beside(path)}") from error
     except IsADirectoryError as error:
-        raise FileRefused(f"{path} is a folder; name a file in it") from error
+        raise CommandError(f"{path} is a folder; name a file in it") from error
     except PermissionError as error:
-        raise FileRefused(f"you may not read {path}; change its mode, or name another file") from error
+        raise CommandError(f"you may not read {path}; change its mode, or name another file") from error
     except UnicodeDecodeError as error:
-        raise FileRefused(f"{path} is not text in UTF-8; name another file") from error
+        raise CommandError(f"{path} is not text in UTF-8; name another file") from error
     except OSError as error:
-        raise FileRefused(f"{path} cannot be read: {error.strerror}; name another file") from error
+        raise CommandError(f"{path} cannot be read: {error.strerror}; name another file") from error
 
 
 def _beside(path: Path) -> str:
@@ -49,27 +46,23 @@ def _beside(path: Path) -> str:
     return f"; did you mean {folder / found[0]}?" if found else "; name another file"
 
 
-class PromptsRefused(ValueError):
-    """A file without prompts; the message says what is wrong."""
-
-
 def prompts_of(path: Path | None) -> tuple[str, ...]:
     """One prompt per line that is not blank; without a file, the prompts that come with the command.
 
     Raises:
-        PromptsRefused: not readable, too large, without a prompt, or JSON without the key.
+        CommandError: not readable, too large, without a prompt, or JSON without the key.
     """
     if path is None:
         return BUILT_IN
     try:
         text = read_text(path)
-    except FileRefused as error:
-        raise PromptsRefused(f"--prompts: {error}") from error
+    except CommandError as error:
+        raise CommandError(f"--prompts: {error}") from error
     found = tuple(
         _prompt(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
     )
     if not found:
-        raise PromptsRefused(f"{path} has no prompt; write one per line")
+        raise CommandError(f"{path} has no prompt; write one per line")
     return found
 
 
@@ -79,4 +72,4 @@ def _prompt(path: Path, number: int, line: str) -> str:
     try:
         return str(json.loads(line)["prompt"])
     except (ValueError, KeyError) as error:
-        raise PromptsRefused(f'{path}, line {number}: write {{"prompt": "…"}}, or plain text') from error
+        raise CommandError(f'{path}, line {number}: write {{"prompt": "…"}}, or plain text') from error

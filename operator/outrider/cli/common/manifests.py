@@ -10,14 +10,7 @@ from pydantic import JsonValue, ValidationError
 from outrider.api.mistakes import mistakes, nearest
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.text import shortened
-
-
-class ManifestRefused(ValueError):
-    """A file that cannot be used. Each line names the file and one mistake."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
+from outrider.cli.common.output import CommandError
 
 
 class _Loader(yaml.SafeLoader):
@@ -38,16 +31,16 @@ def raw_models(text: str, source: str) -> list[Mapping[str, JsonValue]]:
     """Every SpeculativeModel of a text, unchecked, and at least one; other objects are left out.
 
     Raises:
-        ManifestRefused: the text is not YAML, or holds no SpeculativeModel.
+        CommandError: the text is not YAML, or holds no SpeculativeModel.
     """
     try:
         documents = list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
-        raise ManifestRefused([_not_yaml(text, source, error)]) from error
+        raise CommandError(_not_yaml(text, source, error)) from error
     objects: list[Mapping[str, JsonValue]] = [one for one in documents if isinstance(one, dict)]
     found = [one for one in objects if one.get("kind") == KIND]
     if not found:
-        raise ManifestRefused([_no_model(objects, source)])
+        raise CommandError(_no_model(objects, source))
     return found
 
 
@@ -74,28 +67,28 @@ def checked(raw: Mapping[str, JsonValue], source: str) -> SpeculativeModel:
     """The model, checked as at admission.
 
     Raises:
-        ManifestRefused: admission would refuse it; with every mistake that is found.
+        CommandError: admission would refuse it; with every mistake that is found.
     """
     try:
         return SpeculativeModel.model_validate(raw)
     except ValidationError as error:
-        raise ManifestRefused([f"{source}: {line}" for line in mistakes(error, raw)]) from error
+        raise CommandError(*(f"{source}: {line}" for line in mistakes(error, raw))) from error
 
 
 def all_checked(raws: Sequence[Mapping[str, JsonValue]], source: str) -> list[SpeculativeModel]:
     """The models, checked as at admission.
 
     Raises:
-        ManifestRefused: admission would refuse one of them; with every mistake of all of them.
+        CommandError: admission would refuse one of them; with every mistake of all of them.
     """
     found, refused = list[SpeculativeModel](), list[str]()
     for raw in raws:
         try:
             found.append(checked(raw, source if len(raws) == 1 else f"{source}, {_name(raw)}"))
-        except ManifestRefused as error:
+        except CommandError as error:
             refused += error.lines
     if refused:
-        raise ManifestRefused(refused)
+        raise CommandError(*refused)
     return found
 
 

@@ -5,43 +5,47 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from outrider.cli.common.output import Form
+from outrider.cli.common.output import CommandError, Form
 
 MAX_STREAMS = 4096
+_MAX_COMPLETION_SECONDS = 3.0
+"""Time that a completion may take; the shell waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
     """The cluster and the namespace that a command works in; None stands for kubectl's own default."""
 
-    namespace: str | None = None
-    context: str | None = None
-    kubeconfig: Path | None = None
-
-
-_MAX_SECONDS = 3.0
-"""Time that a completion may take; the shell waits for it."""
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Namespace. Default: the namespace of the context."),
+    ] = None
+    context: Annotated[
+        str | None, typer.Option(help="Context of the kubeconfig. Default: the current context.")
+    ] = None
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Kubeconfig file. Default: KUBECONFIG, then ~/.kube/config.")
+    ] = None
 
 
 def model_names(context: typer.Context, incomplete: str) -> list[str]:
     """The names in the namespace that begin with ``incomplete``; none where the cluster cannot be asked."""
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.common.cluster import CannotRead
     from outrider.cli.status.reading import names_in
 
     # A log line would appear in the middle of what the user types.
     logging.disable()
     try:
-        given = {name: context.params.get(name) for name in ("namespace", "context", "kubeconfig")}
-        found = asyncio.run(asyncio.wait_for(names_in(ClusterChoice(**given)), _MAX_SECONDS))
-    except (CannotRead, TimeoutError):
+        choice = ClusterChoice(**{each.name: context.params.get(each.name) for each in fields(ClusterChoice)})
+        found = asyncio.run(asyncio.wait_for(names_in(choice), _MAX_COMPLETION_SECONDS))
+    except (CommandError, TimeoutError):
         return []
     finally:
         logging.disable(logging.NOTSET)
@@ -57,71 +61,60 @@ Prompts = Annotated[
         "Default: 16 prompts that come with the command."
     ),
 ]
-MaxTokens = Annotated[int, typer.Option(min=1, max=65_536, help="Longest answer, in tokens.")]
 Url = Annotated[
     str | None,
     typer.Option(help="URL at which the model answers. Default: kubectl forwards a port to one pod."),
 ]
-GuideLlm = Annotated[str, typer.Option("--guidellm", help="Command that starts GuideLLM.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random order of measurements.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")]
 
-_Namespace = Annotated[
-    str | None,
-    typer.Option("--namespace", "-n", help="Namespace. Default: the namespace of the context."),
-]
-_Context = Annotated[
-    str | None, typer.Option("--context", help="Context of the kubeconfig. Default: the current context.")
-]
-_Kubeconfig = Annotated[
-    Path | None,
-    typer.Option("--kubeconfig", help="Kubeconfig file. Default: KUBECONFIG, then ~/.kube/config."),
-]
-_Output = Annotated[
-    Form | None, typer.Option("--output", "-o", help="Print json or yaml. Default: text for people.")
-]
-_Json = Annotated[bool, typer.Option("--json", help="The same as -o json.", hidden=True)]
-
-Command = Callable[..., None]
+_FORM: Mapping[str, tuple[object, object]] = {
+    "output": (
+        Annotated[
+            Form | None, typer.Option("--output", "-o", help="Print json or yaml. Default: text for people.")
+        ],
+        None,
+    ),
+    "as_json": (Annotated[bool, typer.Option("--json", help="The same as -o json.", hidden=True)], False),
+}
 
 
-def with_shared_options(command: Command) -> Command:
-    """Give a command the options behind two of its parameters.
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options behind some of its parameters.
 
-    ``cluster``: a `ClusterChoice`, out of --namespace, --context and --kubeconfig.
-    ``form``: a `Form` or None, out of --output.
+    A parameter that is a dataclass has an option for each of its fields. ``form``, a `Form` or None, is
+    --output.
     """
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters
-    takes_cluster, takes_form = "cluster" in own, "form" in own
+    groups: dict[str, Any] = {name: hints[name] for name in own if is_dataclass(hints[name])}
 
     def run(**given: object) -> None:
-        if takes_cluster:
-            choice = {name: given.pop(name) for name in ("namespace", "context", "kubeconfig")}
-            given["cluster"] = ClusterChoice(**choice)  # type: ignore[arg-type]
-        if takes_form:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        if "form" in own:
             as_json, form = given.pop("as_json"), given.pop("output")
             given["form"] = Form.JSON if as_json else form
         command(**given)
 
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-        for name, parameter in own.items()
-        if name not in ("cluster", "form")
-    ]
-    if takes_cluster:
-        parameters += [
-            _option("namespace", _Namespace),
-            _option("context", _Context),
-            _option("kubeconfig", _Kubeconfig),
+    options: dict[str, tuple[object, object]] = {}
+    for name, parameter in own.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            defaults = {each.name: each.default for each in fields(groups[name])}
+            options |= {
+                each: (types[each], inspect.Parameter.empty if default is MISSING else default)
+                for each, default in defaults.items()
+            }
+        elif name == "form":
+            options |= _FORM
+        else:
+            options[name] = hints[name], parameter.default
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in options.items()
         ]
-    if takes_form:
-        parameters += [_option("output", _Output), _option("as_json", _Json, default=False)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    )
+    run.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
-
-
-def _option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

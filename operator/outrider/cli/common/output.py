@@ -1,11 +1,13 @@
-"""What commands print: errors with their exit code, results for programs, and words for people."""
+"""What commands print and ask: errors with their exit code, results for programs, words for people."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import typer
@@ -31,22 +33,43 @@ class ExitCode(IntEnum):
     do. A command that measures prints what it has."""
 
 
-def cannot(command: str, why: Exception | str) -> typer.Exit:
-    """End a command that cannot do its work. why: one line that says what to do."""
-    say(command, str(why))
-    return typer.Exit(ExitCode.CANNOT)
+class CommandError(Exception):
+    """A command cannot do its work. Each line says why and what to do; `OneLineGroup` prints them."""
 
-
-def refused(command: str, lines: Sequence[str]) -> typer.Exit:
-    """End a command whose input has mistakes, each on a line of its own."""
-    for line in lines:
-        say(command, line)
-    return typer.Exit(ExitCode.CANNOT)
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
 
 
 def say(command: str, complaint: str) -> None:
     """Print one line on standard error. command: empty for ``outrider`` without a command."""
     typer.echo(f"{f'outrider {command}'.strip()}: {' '.join(complaint.split())}", err=True)
+
+
+def require_consent(effect: str, *, given: bool) -> None:
+    """Return once the user has agreed.
+
+    effect: what the command does to the model, as a sentence without its full stop. given: by --yes.
+
+    Raises:
+        CommandError: there is no terminal to ask at.
+        Exit: the user declines.
+    """
+    if given:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(f"{effect}. Agree to that with --yes.")
+    if not typer.confirm(f"{effect}. Continue?", err=True):
+        raise typer.Exit(ExitCode.CANNOT)
+
+
+def require_charts(option: str) -> None:
+    """Refuse an option that draws, before the work, where the library for charts is missing."""
+    if find_spec("matplotlib") is None:
+        raise CommandError(
+            f"{option} draws with matplotlib, which is not installed. Run `pip install 'outrider[report]'`, "
+            "or `uv tool install './operator[report]'` in a checkout"
+        )
 
 
 class Form(StrEnum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,8 @@ from outrider.api.resource import Metadata, SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation
 from outrider.api.status import Status
-from outrider.cli.common.cluster import Access, CannotRead, cannot_read, no_such_model, read_model
+from outrider.cli.common.cluster import Access, cannot_read, no_such_model, read_model
+from outrider.cli.common.output import CommandError
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.resources import MODELS
@@ -29,26 +30,13 @@ _MAX_WAIT_SECONDS = 90.0
 _LOOK_SECONDS = 0.5
 
 
-async def _rest() -> None:
-    await asyncio.sleep(_LOOK_SECONDS)
-
-
-class Hold:
+class Override:
     """The override that one command sets and removes."""
 
-    def __init__(
-        self,
-        cluster: ClusterClient,
-        namespace: str,
-        name: str,
-        *,
-        rest: Callable[[], Awaitable[None]] = _rest,
-    ) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
-        self._name = name
-        self._rest = rest
-        self._until: str | None = None
+    def __init__(self, cluster: ClusterClient, namespace: str, name: str) -> None:
+        self._cluster, self._namespace, self._name = cluster, namespace, name
+        self.until: str | None = None
+        """The end of the override that is set; None: there is none."""
 
     async def set(self, table: Schedule | None, *, seconds: float) -> None:
         """Set an override, and return once every pod has this schedule.
@@ -56,7 +44,7 @@ class Hold:
         table: None removes the override. seconds: the time after which it ends.
 
         Raises:
-            CannotRead: the operator refuses the override, or does not carry it out.
+            CommandError: the operator refuses the override, or does not carry it out.
             ClusterError: the API server refuses it, or does not answer.
         """
         if table is None:
@@ -65,10 +53,9 @@ class Hold:
                 "the schedule of before", lambda status: _reason(status) != TuningReason.OVERRIDDEN
             )
             return
-        until = rfc3339(datetime.now(UTC) + timedelta(seconds=seconds))
-        self._until = until
-        await self._annotate({OVERRIDE: str(table), OVERRIDE_UNTIL: until})
-        await self._wait(f"the schedule {table}", lambda status: _is_held(status, table))
+        self.until = rfc3339(datetime.now(UTC) + timedelta(seconds=seconds))
+        await self._annotate({OVERRIDE: str(table), OVERRIDE_UNTIL: self.until})
+        await self._wait(f"the schedule {table}", lambda status: _is_overridden(status, table))
 
     async def holds(self, table: Schedule | None) -> bool:
         """True while the override is still in force, such as at the end of a measurement.
@@ -79,7 +66,7 @@ class Hold:
         metadata, status = await self._read()
         if table is None:
             return _reason(status) != TuningReason.OVERRIDDEN
-        return metadata.annotations.get(OVERRIDE_UNTIL) == self._until and _is_held(status, table)
+        return metadata.annotations.get(OVERRIDE_UNTIL) == self.until and _is_overridden(status, table)
 
     async def take_back(self) -> None:
         """Remove the override, if it is still that of this command.
@@ -87,17 +74,12 @@ class Hold:
         Raises:
             ClusterError: the API server does not answer; the override then stays until its end.
         """
-        if self._until is None:
+        if self.until is None:
             return
         metadata, _ = await self._read()
-        if metadata.annotations.get(OVERRIDE_UNTIL) == self._until:
+        if metadata.annotations.get(OVERRIDE_UNTIL) == self.until:
             await self._annotate({OVERRIDE: None, OVERRIDE_UNTIL: None})
-        self._until = None
-
-    @property
-    def until(self) -> str | None:
-        """The end of the override that is set; None: there is none."""
-        return self._until
+        self.until = None
 
     async def _annotate(self, annotations: dict[str, str | None]) -> None:
         await self._cluster.annotate(MODELS, self._namespace, self._name, annotations)
@@ -114,18 +96,19 @@ class Hold:
             _, status = await self._read()
             said = status.condition(ConditionType.TUNING_ACTIVE)
             if said is not None and said.reason == TuningReason.ANNOTATION_REFUSED:
-                raise CannotRead(said.message)
-            if holds(status) and _has_converged(status):
+                raise CommandError(said.message)
+            converged = status.condition(ConditionType.ACTUATION_CONVERGED)
+            if holds(status) and converged is not None and converged.status == "True":
                 return
             if time.monotonic() > deadline:
-                raise CannotRead(
+                raise CommandError(
                     f"the operator did not push {what} to every pod within {_MAX_WAIT_SECONDS:.0f} s. "
                     f"Run `outrider status {self._name} -n {self._namespace}`."
                 )
-            await self._rest()
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _is_held(status: Status, table: Schedule) -> bool:
+def _is_overridden(status: Status, table: Schedule) -> bool:
     in_force = None if status.speculation is None else status.speculation.schedule_summary
     return _reason(status) == TuningReason.OVERRIDDEN and in_force == str(table)
 
@@ -135,51 +118,44 @@ def _reason(status: Status) -> str | None:
     return None if said is None else said.reason
 
 
-def _has_converged(status: Status) -> bool:
-    said = status.condition(ConditionType.ACTUATION_CONVERGED)
-    return said is not None and said.status == "True"
-
-
 @asynccontextmanager
-async def holding(
-    cluster: ClusterClient, namespace: str, name: str, notify: Callable[[str], None]
-) -> AsyncIterator[Hold]:
+async def overriding(there: Access, name: str, notify: Callable[[str], None]) -> AsyncIterator[Override]:
     """An override that is removed, however the block ends. notify: prints a line where that fails."""
-    hold = Hold(cluster, namespace, name)
+    override = Override(there.cluster, there.namespace, name)
     try:
-        yield hold
+        yield override
     finally:
         try:
-            await hold.take_back()
-        except (ClusterError, CannotRead) as error:
+            await override.take_back()
+        except (ClusterError, CommandError) as error:
             why = cannot_read(error) if isinstance(error, ClusterError) else error
-            notify(f"the override was not removed; it ends at {hold.until}: {why}")
+            notify(f"the override was not removed; it ends at {override.until}: {why}")
 
 
-async def held_model(
+async def overridable_model(
     there: Access, name: str, ks: tuple[int, ...]
 ) -> tuple[SpeculativeModel, tuple[int, ...]]:
     """The model and its candidates, rising.
 
     Raises:
-        CannotRead: no such model, one without live tuning, or one that has an override already.
-        CannotRead: a K that is not a candidate, or a caller who may not set an override.
+        CommandError: no such model, one without live tuning, or one that has an override already.
+        CommandError: a K that is not a candidate, or a caller who may not set an override.
     """
     model, _ = await read_model(there.cluster, there.namespace, name)
     name_of_model, spec = f"{there.namespace}/{name}", settled(model).spec
     if not spec.live or spec.speculation.tuning.actuation is not Actuation.LIVE:
-        raise CannotRead(
+        raise CommandError(
             f"this needs tuning.actuation: Live; engines of {name_of_model} cannot change K while they run."
         )
     if OVERRIDE in model.metadata.annotations:
-        raise CannotRead(
+        raise CommandError(
             f"{name_of_model} has the annotation {OVERRIDE}, which this would overwrite. Remove it first."
         )
     candidates = tuple(sorted(spec.candidates()))
     unknown = sorted({*ks} - {*candidates})
     if unknown:
         known = ", ".join(map(str, candidates))
-        raise CannotRead(
+        raise CommandError(
             f"--k {unknown[0]} is not a candidate, so the engines were launched without it. Use {known}."
         )
     await _require_right(there, name)
@@ -190,7 +166,7 @@ async def _require_right(there: Access, name: str) -> None:
     """Check the right to set an override, before load is sent.
 
     Raises:
-        CannotRead: the caller has no such right.
+        CommandError: the caller has no such right.
     """
     act = Act(MODELS.group, MODELS.plural, "patch", there.namespace, name=name)
     try:
@@ -198,7 +174,7 @@ async def _require_right(there: Access, name: str) -> None:
     except Refused:
         return  # A caller who may not ask gets the answer from the write.
     if not allowed:
-        raise CannotRead(
+        raise CommandError(
             f"you may not patch SpeculativeModel {there.namespace}/{name}, and an override is an "
             f"annotation. Ask for the verb patch on {MODELS.plural}.{MODELS.group} in {there.namespace}."
         )

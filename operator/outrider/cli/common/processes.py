@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from outrider.cli.common.cluster import CannotRead
 from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.output import CommandError
 from outrider.plan.names import SERVICE_PORT
 
 _END_SECONDS = 5.0
@@ -55,17 +55,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ResultT = TypeVar("ResultT")
 
 
-class Stopped(Exception):
-    """A signal stopped the command, after it undid what it changed."""
-
-
 def run_until_stopped(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run the work. Ctrl-C, a terminal that closes and an ordinary kill cancel it, and wait for its end.
 
     A second signal changes nothing, since the work is undoing what it changed.
 
     Raises:
-        Stopped: by one of these signals.
+        CommandError: by one of these signals.
     """
 
     async def stoppable() -> ResultT:
@@ -84,7 +80,7 @@ def run_until_stopped(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     try:
         return asyncio.run(stoppable())
     except asyncio.CancelledError as error:
-        raise Stopped("stopped") from error
+        raise CommandError("stopped") from error
 
 
 _FORWARDS = re.compile(rb"Forwarding from (127\.0\.0\.1:\d+)")
@@ -98,13 +94,13 @@ async def url_of(cluster: ClusterChoice, name: str, given: str | None) -> AsyncI
     cluster: with a namespace.
 
     Raises:
-        CannotRead: no kubectl, no right to forward ports, or no pod that serves.
+        CommandError: no kubectl, no right to forward ports, or no pod that serves.
     """
     if given is not None:
         yield given.rstrip("/").removesuffix("/v1")
         return
     if shutil.which("kubectl") is None:
-        raise CannotRead(
+        raise CommandError(
             "kubectl is not here, and it forwards a port to the model. Install it, or give --url."
         )
     command = ("kubectl", *_cluster_flags(cluster), "port-forward", "--address", "127.0.0.1")
@@ -114,13 +110,13 @@ async def url_of(cluster: ClusterChoice, name: str, given: str | None) -> AsyncI
         try:
             line = await asyncio.wait_for(forward.stdout.readline(), _BEGIN_SECONDS)
         except TimeoutError as error:
-            raise CannotRead(
+            raise CommandError(
                 f"kubectl port-forward does not answer within {_BEGIN_SECONDS:.0f} s. Give --url."
             ) from error
         found = _FORWARDS.search(line)
         if found is None:
             why = (await forward.stderr.read()).decode(errors="replace").strip()
-            raise CannotRead(f"kubectl port-forward: {why or 'it ended'}. Or give --url.")
+            raise CommandError(f"kubectl port-forward: {why or 'it ended'}. Or give --url.")
         # kubectl writes a line for each connection, and would wait once a pipe is full.
         readers = [asyncio.create_task(stream.read()) for stream in (forward.stdout, forward.stderr)]
         try:

@@ -1,27 +1,24 @@
-"""The measurements of a command: asked for, then kept so that none is lost if the command cannot finish."""
+"""The results of a command, kept so that none is lost where the command cannot finish."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import typer
 from pydantic import JsonValue
 
-from outrider.cli.common.cluster import CannotRead
-from outrider.cli.common.output import ExitCode, cannot, say
-from outrider.cli.common.processes import Stopped, run_until_stopped
+from outrider.cli.common.output import CommandError, ExitCode, say
+from outrider.cli.common.processes import run_until_stopped
 
 FoundT = TypeVar("FoundT")
 
 
 @dataclass
-class Kept(Generic[FoundT]):
+class Results(Generic[FoundT]):
     """The latest result of a command, complete in itself; also in a file, where one is named."""
 
     command: str
@@ -45,57 +42,28 @@ class Kept(Generic[FoundT]):
             self.unwritten = True
             say(self.command, f"{file} was not written: {error.strerror or error}.")
 
-    def by(self, work: Coroutine[object, object, None]) -> FoundT:
+    def of(self, work: Coroutine[object, object, None]) -> FoundT:
         """Run the work and return what it kept last, whether or not it finished.
 
         Raises:
-            Exit: it kept nothing; the reason is printed.
+            CommandError: it kept nothing.
         """
         try:
             run_until_stopped(work)
-        except (CannotRead, Stopped) as error:
+        except CommandError as error:
             self.ended = str(error)
         if self.latest is None:
-            raise cannot(self.command, self.ended or "nothing was measured")
+            raise CommandError(self.ended or "nothing was measured")
         return self.latest
 
-    def see_to_the_end(self) -> None:
+    def end(self) -> None:
         """End the command after its result is printed.
 
         Raises:
-            Exit: the work did not finish, or a file was not written; the reason is printed.
+            CommandError: the work did not finish.
+            Exit: a file was not written; the reason is printed.
         """
         if self.ended is not None:
-            raise cannot(self.command, self.ended)
+            raise CommandError(self.ended)
         if self.unwritten:
             raise typer.Exit(ExitCode.CANNOT)
-
-
-def require_consent(command: str, effect: str, *, given: bool) -> None:
-    """Return once the user has agreed.
-
-    effect: what the command does to the model, as a sentence without its full stop. given: by --yes.
-
-    Raises:
-        Exit: the user declines, or there is no terminal to ask at.
-    """
-    if given:
-        return
-    if not sys.stdin.isatty():
-        raise cannot(command, f"{effect}. Agree to that with --yes.")
-    if not typer.confirm(f"{effect}. Continue?", err=True):
-        raise typer.Exit(ExitCode.CANNOT)
-
-
-def require_charts(command: str, option: str) -> None:
-    """Refuse an option that draws, before the work, where the library for charts is missing.
-
-    Raises:
-        Exit: it is not installed.
-    """
-    if find_spec("matplotlib") is None:
-        raise cannot(
-            command,
-            f"{option} draws with matplotlib, which is not installed. Run `pip install 'outrider[report]'`, "
-            "or `uv tool install './operator[report]'` in a checkout",
-        )

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from outrider.api.mistakes import did_you_mean
-from outrider.cli.common.output import ExitCode, say
+from outrider.cli.common.output import CommandError, ExitCode, say
 
 _PROGRAM = "outrider"
 _WORDS = (
@@ -39,6 +39,7 @@ class OneLineGroup(TyperGroup):
     ) -> Any:
         """Run the command that ``args`` name; with ``standalone_mode``, end the process afterwards."""
         words = list(sys.argv[1:] if args is None else args)
+        command = words[0] if words and words[0] in self.commands else ""
         if not standalone_mode:
             return super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
         try:
@@ -47,9 +48,12 @@ class OneLineGroup(TyperGroup):
             typer.echo("Aborted.", err=True)
             sys.exit(ExitCode.NOT_WELL)
         except typer.TyperException as error:
-            command = words[0] if words and words[0] in self.commands else ""
             say(command, self._complaint(error, command, words))
             sys.exit(error.exit_code)
+        except CommandError as error:
+            for line in error.lines:
+                say(command, line)
+            sys.exit(ExitCode.CANNOT)
         sys.exit(code if isinstance(code, int) else ExitCode.FINE)
 
     def _complaint(self, error: typer.TyperException, command: str, words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import typer
 
 from outrider.cli.common.options import ClusterChoice, with_shared_options
-from outrider.cli.common.output import ExitCode, Form, cannot, printed
+from outrider.cli.common.output import ExitCode, Form, printed
 from outrider.cli.doctor.findings import Finding, Level
 
 _COLOURS = {Level.FINE: "green", Level.WARNING: "yellow", Level.BAD: "red", Level.UNSEEN: "cyan"}
@@ -25,21 +25,16 @@ def doctor(cluster: ClusterChoice, form: Form | None) -> None:
     # The Kubernetes client takes a second to import, and most commands do without it.
     from rich.console import Console
 
-    from outrider.cli.common.cluster import CannotRead
     from outrider.cli.doctor.checks import findings
     from outrider.cli.doctor.reading import look_at_cluster
 
-    try:
-        with Console(stderr=True).status("Looking at the cluster"):
-            found = findings(asyncio.run(look_at_cluster(cluster)))
-    except CannotRead as error:
-        raise cannot("doctor", error) from error
+    with Console(stderr=True).status("Looking at the cluster"):
+        found = findings(asyncio.run(look_at_cluster(cluster)))
     if form is not None:
         typer.echo(printed({"findings": [asdict(each) for each in found]}, form))
     else:
-        for finding in found:
-            for line in _lines(finding):
-                typer.echo(line)
+        for line in (line for finding in found for line in _lines(finding)):
+            typer.echo(line)
     if any(finding.level is Level.BAD for finding in found):
         raise typer.Exit(ExitCode.NOT_WELL)
 

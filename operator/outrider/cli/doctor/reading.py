@@ -69,7 +69,7 @@ async def look_at_cluster(choice: ClusterChoice) -> Evidence:
     """Look at the chosen cluster; see `look_at`.
 
     Raises:
-        CannotRead: there is no cluster to ask, or it does not answer.
+        CommandError: there is no cluster to ask, or it does not answer.
     """
     async with access(choice) as there:
         return await look_at(there)

@@ -14,13 +14,9 @@ from pydantic import JsonValue
 
 from outrider.api.conditions import rfc3339
 from outrider.api.status import DecisionRecord
-from outrider.cli.common.output import age, counted, in_ranges
+from outrider.cli.common.output import CommandError, age, counted, in_ranges
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-class NotATime(ValueError):
-    """A text that is not a time; the message says how to write one."""
 
 
 def moment(text: str, *, now: datetime) -> datetime:
@@ -29,7 +25,7 @@ def moment(text: str, *, now: datetime) -> datetime:
     now: with a zone.
 
     Raises:
-        NotATime: neither form, without a zone, or in the future.
+        CommandError: neither form, without a zone, or in the future.
     """
     ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if ago is not None:
@@ -37,11 +33,13 @@ def moment(text: str, *, now: datetime) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise NotATime(f"--at is {text}; write 2026-01-01T12:00:00Z, or 10m for ten minutes ago") from error
+        raise CommandError(
+            f"--at is {text}; write 2026-01-01T12:00:00Z, or 10m for ten minutes ago"
+        ) from error
     if found.tzinfo is None:
-        raise NotATime(f"--at is {text}, which names no zone; write {text}Z")
+        raise CommandError(f"--at is {text}, which names no zone; write {text}Z")
     if found > now:
-        raise NotATime(f"--at is {text}, which is in the future; write a past time")
+        raise CommandError(f"--at is {text}, which is in the future; write a past time")
     return found.astimezone(UTC)
 
 

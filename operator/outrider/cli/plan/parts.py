@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
 
 from outrider.api.engine_args import Scalar, loads_otherwise
 from outrider.api.mistakes import did_you_mean
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.cli.common.files import read_text
+from outrider.cli.common.output import CommandError
 from outrider.performance.tables_file import TableError, read_tables, select
 from outrider.performance.throughput_table import ThroughputTable
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
@@ -33,39 +41,142 @@ from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability
 
 _SERVED = tuple(m for m in Method if TRAITS[m].tunability is not Tunability.REFUSED)
 _PLACEHOLDER = "hf://ORGANISATION/"
+_MAX_TOKENS = 100_000_000
 
 
-class CannotPlan(Exception):
-    """Bad input; the message says what to do."""
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
+
+
+def _names(choices: type[StrEnum]) -> str:
+    return ", ".join(choices)
+
+
+def _one_of(option: str, choices: type[ChoiceT], text: str) -> ChoiceT:
+    try:
+        return choices(text.lower())
+    except ValueError as error:
+        near = did_you_mean(text, choices)
+        raise CommandError(f"{option} is {text}; {near}use one of {_names(choices)}") from error
+
+
+def _gigabytes(text: str) -> float:
+    """Memory in units of 1e9 bytes; 2**30 bytes where the unit says so."""
+    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?|inf|nan) ?(G|GB|Gi|GiB)?", text, re.IGNORECASE)
+    if found is None:
+        raise CommandError(f"--gpu-memory is {text}; write GB (1e9 bytes), such as 80 or 80GB, or 80GiB")
+    return float(found[1]) * (2**30 / 1e9 if "i" in (found[2] or "").lower() else 1.0)
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of the command line; None: not given."""
 
-    file: Path | None = None
-    model: str | None = None
-    config: Path | None = None
-    method: Method | None = None
-    drafter: str | None = None
-    weights: Precision | None = None
-    gpu: str | None = None
-    gpus: int | None = None
-    gpu_memory: float | None = None  # GB
-    gpu_bandwidth: float | None = None  # TB/s
-    gpu_tflops: float | None = None
-    memory_share: float | None = None
-    task: Task | None = None
-    acceptance: float | None = None
-    streams: int | None = None
-    context: int | None = None
-    answer_tokens: int | None = None
-    price_per_hour: float | None = None
-    tables: Path | None = None
-    table: str | None = None
+    file: Annotated[
+        Path | None, typer.Argument(help="File with a SpeculativeModel; without it, name --model and --gpu.")
+    ] = None
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model, such as Qwen3-8B, or the path of its config.json.")
+    ] = None
+    config: Annotated[
+        Path | None, typer.Option(help="Path of the config.json of a model that plan does not know.")
+    ] = None
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            parser=partial(_one_of, "--method", Method),
+            metavar="TEXT",
+            help="Method of speculation. Default: that of the drafter.",
+        ),
+    ] = None
+    drafter: Annotated[
+        str | None, typer.Option(help="Name of the drafter, or the path of its config.json.")
+    ] = None
+    weights: Annotated[
+        Precision | None,
+        typer.Option(
+            parser=partial(_one_of, "--weights", Precision),
+            metavar="TEXT",
+            help=f"Format of the weights: {_names(Precision)}. Default: by the model's name.",
+        ),
+    ] = None
+    gpu: Annotated[
+        str | None, typer.Option(help="GPU, such as H100, B200 or MI300X, or the label of a node.")
+    ] = None
+    gpus: Annotated[
+        int | None, typer.Option(help="Number of GPUs of one replica. Default: that of the file, or 1.")
+    ] = None
+    gpu_memory: Annotated[  # GB
+        float | None,
+        typer.Option(
+            parser=_gigabytes,
+            metavar="TEXT",
+            help="Memory of one GPU, such as 80, 80GB (1e9 bytes) or 80GiB.",
+        ),
+    ] = None
+    gpu_bandwidth: Annotated[float | None, typer.Option(help="Memory bandwidth of one GPU, in TB/s.")] = None
+    gpu_tflops: Annotated[float | None, typer.Option(help="Dense 16-bit speed of one GPU, in TFLOPS.")] = None
+    memory_share: Annotated[
+        float | None,
+        typer.Option(
+            "--memory-share",
+            "--gpu-memory-utilization",
+            help="Ratio of each GPU's memory that vLLM takes. Default: that of the file, or vLLM's own.",
+        ),
+    ] = None
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            parser=partial(_one_of, "--task", Task),
+            metavar="TEXT",
+            help=f"Kind of text: {_names(Task)}. Default: chat. With a file: propose K for it.",
+        ),
+    ] = None
+    acceptance: Annotated[
+        float | None,
+        typer.Option(help="Acceptance rate at every position, from 0 to 1. Default: that of the task."),
+    ] = None
+    streams: Annotated[int | None, typer.Option(help="Requests at a time. Default: 8.")] = None
+    context: Annotated[
+        int | None,
+        typer.Option(help="Tokens of a request with its answer. Default: that of the file, or 4096."),
+    ] = None
+    answer_tokens: Annotated[
+        int | None, typer.Option(help="Mean length of an answer in tokens. Default: that of the task.")
+    ] = None
+    price_per_hour: Annotated[float | None, typer.Option(help="Price of one GPU in dollars per hour.")] = None
+    tables: Annotated[
+        Path | None,
+        typer.Option(help="File of measured throughputs, as for simulate, in place of the formula."),
+    ] = None
+    table: Annotated[str | None, typer.Option(help="Name of one table in that file.")] = None
+
+    def __post_init__(self) -> None:
+        for option, number, most in (
+            ("--gpus", self.gpus, 64),
+            ("--streams", self.streams, 65_536),
+            ("--context", self.context, _MAX_TOKENS),
+            ("--answer-tokens", self.answer_tokens, _MAX_TOKENS),
+        ):
+            if number is not None and not 1 <= number <= most:
+                raise CommandError(f"{option} is {number}, must be from 1 to {most}")
+        for name, value in (
+            ("--gpu-memory", self.gpu_memory),
+            ("--gpu-bandwidth", self.gpu_bandwidth),
+            ("--gpu-tflops", self.gpu_tflops),
+            ("--price-per-hour", self.price_per_hour),
+        ):
+            if value is not None and not (0.0 < value < math.inf):
+                raise CommandError(f"{name} is {value:g}, must be above 0")
+        share, rate = self.memory_share, self.acceptance
+        if share is not None and not 0.0 < share <= 1.0:
+            ratio = f"; write {share / 100:g} for {share:g} %" if 1 < share <= 100 else ""
+            raise CommandError(f"--memory-share is {share:g}, must be above 0 and at most 1{ratio}")
+        if rate is not None and not 0.0 <= rate < 1.0:
+            ratio = f"; write {rate / 100:g} for {rate:g} %" if 1 < rate < 100 else ""
+            raise CommandError(f"--acceptance is {rate:g}, must be from 0 to below 1{ratio}")
 
 
-# Each raises CannotPlan where what was given cannot be used.
+# Each raises CommandError where what was given cannot be used.
 
 
 def uri_of_model(options: Options, spec: Spec | None) -> str:
@@ -117,12 +228,12 @@ def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, s
         try:
             return read_config(read_text(Path(name)), name=name, quantization=_beside(Path(name))), name
         except ConfigError as error:
-            raise CannotPlan(str(error)) from error
+            raise CommandError(str(error)) from error
     known = known_model(name)
     if known is None:
         names = [one.architecture.name for one in KNOWN_MODELS]
         near = did_you_mean(name, names) or f"known are {', '.join(names)}. "
-        raise CannotPlan(
+        raise CommandError(
             f"{what} {name} is not known; {near}For another {what}, give its config.json with {option}"
         )
     return known.architecture, known.source
@@ -142,9 +253,9 @@ def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, st
     else:
         method, drafter_uri = _new_method(options, uri)
     if TRAITS[method].is_head and options.drafter is not None and _is_file(options.drafter):
-        raise CannotPlan(f"--drafter: the size of an {method} head follows from the model; give its name")
+        raise CommandError(f"--drafter: the size of an {method} head follows from the model; give its name")
     if TRAITS[method].tunability is Tunability.REFUSED:
-        raise CannotPlan(f"method {method} is not available yet; use {', '.join(_SERVED)}")
+        raise CommandError(f"method {method} is not available yet; use {', '.join(_SERVED)}")
     return method, drafter_uri
 
 
@@ -156,13 +267,13 @@ def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
         own = Method.MTP if known is not None and known.predicts else Method.NGRAM
         method = options.method or (Method.EAGLE3 if published is not None else own)
         if TRAITS[method].kind is Kind.MODEL:
-            raise CannotPlan(f"method {method} needs a drafter; name it with --drafter")
+            raise CommandError(f"method {method} needs a drafter; name it with --drafter")
         if method is Method.EAGLE3 and published is not None:
             return method, published
         return method, f"{_PLACEHOLDER}DRAFTER" if TRAITS[method].drafter is Drafter.REQUIRED else None
     method = options.method or (Method.EAGLE3 if "eagle3" in given.lower() else Method.DRAFT_MODEL)
     if TRAITS[method].drafter is Drafter.FORBIDDEN:
-        raise CannotPlan(f"--drafter: method {method} has no drafter; leave it out")
+        raise CommandError(f"--drafter: method {method} has no drafter; leave it out")
     return method, f"{_PLACEHOLDER}DRAFTER" if _is_file(given) else _uri_of(given)
 
 
@@ -207,7 +318,7 @@ def gpu_of(options: Options, spec: Spec | None) -> Gpu:
     }
     given = {name: value for name, value in own.items() if value is not None}
     if found is None and len(given) < len(own):
-        raise CannotPlan(
+        raise CommandError(
             "say which GPU with --gpu, or its --gpu-memory, --gpu-bandwidth and --gpu-tflops; "
             f"known are {', '.join(gpu.name for gpu in GPUS)}"
         )
@@ -230,7 +341,7 @@ def _gpu_by_name(options: Options, spec: Spec | None) -> Gpu | None:
             names = [gpu.name for gpu in GPUS]
             near = did_you_mean(options.gpu, names) or f"known are {', '.join(names)}. "
             others = "For another GPU, give --gpu-memory, --gpu-bandwidth and --gpu-tflops"
-            raise CannotPlan(f"GPU {options.gpu} is not known; {near}{others}")
+            raise CommandError(f"GPU {options.gpu} is not known; {near}{others}")
         return found
     if spec is None or selected_slice(spec) is not None:  # A MIG instance has a part of the GPU's speed, too.
         return None
@@ -242,16 +353,16 @@ def measured_table(options: Options) -> ThroughputTable | None:
     """The table of measured throughputs that was named; None: none was."""
     if options.tables is None:
         if options.table is not None:
-            raise CannotPlan("--table names a table of a file; name the file with --tables")
+            raise CommandError("--table names a table of a file; name the file with --tables")
         return None
     try:
         chosen = select(read_tables(options.tables), options.table)
     except TableError as error:
-        raise CannotPlan(str(error)) from error
+        raise CommandError(str(error)) from error
     if len(chosen) > 1:
-        raise CannotPlan(f"{options.tables} has {len(chosen)} tables; name one with --table")
+        raise CommandError(f"{options.tables} has {len(chosen)} tables; name one with --table")
     if 0 not in chosen[0].candidates:
-        raise CannotPlan(f"table {chosen[0].name} has no column for K=0; measure it")
+        raise CommandError(f"table {chosen[0].name} has no column for K=0; measure it")
     return chosen[0]
 
 

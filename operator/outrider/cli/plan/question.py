@@ -13,8 +13,8 @@ from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.spec import Engine, Spec
 from outrider.cli.common.files import read_text
 from outrider.cli.common.manifests import checked, raw_models
+from outrider.cli.common.output import CommandError
 from outrider.cli.plan.parts import (
-    CannotPlan,
     Options,
     drafter_of,
     gpu_of,
@@ -53,7 +53,7 @@ class Asked:
         """The manifest with the proposal; None where the file is judged as it is, or no proposal is possible.
 
         Raises:
-            CannotPlan: the options and the proposal do not fit together.
+            CommandError: the options and the proposal do not fit together.
         """
         if self.question.fixed is not None or answer.no_speeds is not None:
             return None
@@ -65,7 +65,7 @@ class Asked:
         try:
             SpeculativeModel.model_validate(made)
         except ValidationError as error:
-            raise CannotPlan(f"the manifest would be refused: {validation_message(error, made)}") from error
+            raise CommandError(f"the manifest would be refused: {validation_message(error, made)}") from error
         return made
 
     def _new(self, answer: Forecast) -> dict[str, JsonValue]:
@@ -84,9 +84,9 @@ def asked(options: Options) -> Asked:
     """The question that the options ask.
 
     Raises:
-        CannotPlan: something that was given cannot be used.
-        FileRefused: a file cannot be read.
-        ManifestRefused: admission would refuse the manifest.
+        CommandError: something that was given cannot be used.
+        CommandError: a file cannot be read.
+        CommandError: admission would refuse the manifest.
     """
     raw, spec = (None, None) if options.file is None else _read_manifest(options.file)
     _check(options, spec)
@@ -129,13 +129,13 @@ def _spread(options: Options, spec: Spec | None) -> Spread:
 def _check(options: Options, spec: Spec | None) -> None:
     if spec is None:
         if options.model is None and options.config is None:
-            raise CannotPlan("name a manifest, or a model with --model and a GPU with --gpu")
+            raise CommandError("name a manifest, or a model with --model and a GPU with --gpu")
         return
     if options.model is not None or options.method is not None:
-        raise CannotPlan("a manifest says its model and method itself; leave out --model and --method")
+        raise CommandError("a manifest says its model and method itself; leave out --model and --method")
     method = spec.speculation.method
     if options.task is not None and not spec.live and method is not Method.NONE:
-        raise CannotPlan(f"--task: {method} keeps one K here; leave --task out to judge the file as it is")
+        raise CommandError(f"--task: {method} keeps one K here; leave --task out to judge the file as it is")
 
 
 def _load(options: Options, spec: Spec | None) -> Load:
@@ -146,7 +146,7 @@ def _load(options: Options, spec: Spec | None) -> Load:
 def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
     found = raw_models(read_text(path), str(path))
     if len(found) > 1:
-        raise CannotPlan(f"{path} holds {len(found)} objects of kind {KIND}; name a file with one")
+        raise CommandError(f"{path} holds {len(found)} objects of kind {KIND}; name a file with one")
     return found[0], checked(found[0], str(path)).spec
 
 
@@ -159,7 +159,7 @@ def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:
         most = runtime.default_max_num_seqs(gpu.name, gpu.memory_bytes) if given is None else given
         return runtime.gpu_memory_share(arguments), most
     except ValueError as error:
-        raise CannotPlan(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def _known_limits(spec: Spec) -> tuple[str, ...]:

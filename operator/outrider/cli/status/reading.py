@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outrider.cli.common.cluster import CannotRead, access, cannot_read, no_such_model, stored_model
+from outrider.cli.common.cluster import access, cannot_read, no_such_model, stored_model
 from outrider.cli.common.options import ClusterChoice
+from outrider.cli.common.output import CommandError
 from outrider.cli.status.findings import OnCall, on_call
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
@@ -46,7 +47,7 @@ async def follow_in_cluster(question: Question, show: Show, again: Callable[[], 
     """Follow the models of the chosen cluster; see `follow`.
 
     Raises:
-        CannotRead: the first look failed.
+        CommandError: the first look failed.
     """
     async with access(question.cluster) as there:
         return await follow(lambda: look(there.cluster, there.namespace, question), show, again)
@@ -56,7 +57,7 @@ async def names_in(choice: ClusterChoice) -> tuple[str, ...]:
     """Names of the models of the chosen namespace.
 
     Raises:
-        CannotRead: no right to list them, or no answer.
+        CommandError: no right to list them, or no answer.
     """
     async with access(choice) as there:
         found = await look(there.cluster, there.namespace, Question(None, choice, everywhere=False))
@@ -67,7 +68,7 @@ async def look(cluster: ClusterClient, namespace: str, question: Question) -> Mo
     """The models of a question, sorted by namespace and name.
 
     Raises:
-        CannotRead: no such model, no right to read it, or no answer.
+        CommandError: no such model, no right to read it, or no answer.
     """
     now = datetime.now(UTC)
     try:
@@ -87,14 +88,14 @@ async def follow(look: Look, show: Show, again: Callable[[], Awaitable[bool]]) -
     """Show every look, and return the models of the last one.
 
     Raises:
-        CannotRead: the first look failed. Where a later look fails, the models stay on the screen.
+        CommandError: the first look failed. Where a later look fails, the models stay on the screen.
     """
     seen = await look()
     show(seen, None)
     while await again():
         try:
             seen = await look()
-        except CannotRead as error:
+        except CommandError as error:
             show(seen, str(error))
         else:
             show(seen, None)

@@ -9,7 +9,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from outrider.api.validation_message import first_validation_message
-from outrider.cli.common.cluster import CannotRead
+from outrider.cli.common.output import CommandError
 from outrider.verify.greedy import Answer, Step
 
 _TOP = 5
@@ -38,7 +38,7 @@ class _Completion(_View):
 
 
 class Client:
-    """The completions of one model at one URL. It raises only `CannotRead`."""
+    """The completions of one model at one URL. It raises only `CommandError`."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, model: str) -> None:
         self._http = http
@@ -79,14 +79,14 @@ class Client:
         try:
             answer = await self._http.post(self._url, json=body, timeout=_TIMEOUT_SECONDS)
         except httpx.HTTPError as error:
-            raise CannotRead(f"{self._url} does not answer: {type(error).__name__} {error}") from error
+            raise CommandError(f"{self._url} does not answer: {type(error).__name__} {error}") from error
         if answer.status_code != httpx.codes.OK:
             why = answer.text[:_MAX_COMPLAINT]
-            raise CannotRead(f"{self._url} answers {answer.status_code}: {why}")
+            raise CommandError(f"{self._url} answers {answer.status_code}: {why}")
         try:
             return _Completion.model_validate_json(answer.content).choices
         except ValidationError as error:
             why = first_validation_message(error, whole="answer")
-            raise CannotRead(
+            raise CommandError(
                 f"{self._url} answers without log-probabilities in vLLM's form: {why}"
             ) from error

@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.common.files import PromptsRefused, prompts_of
+from outrider.cli.common.files import prompts_of
 from outrider.cli.common.options import ClusterChoice, Name, Prompts, Url, Yes, with_shared_options
-from outrider.cli.common.output import ExitCode, Form, cannot, printed
-from outrider.cli.common.results import require_consent
+from outrider.cli.common.output import ExitCode, Form, printed, require_consent
 from outrider.verify.greedy import TIE
 from outrider.verify.result import Verdict, json_of, text_of
 
 
 @with_shared_options
 def verify(
+    *,
     name: Name,
-    cluster: ClusterChoice,
-    form: Form | None,
     k: Annotated[
         int | None,
         typer.Option("--k", min=1, help="Compare this K with K=0. Default: the largest candidate."),
@@ -34,6 +32,8 @@ def verify(
     ] = TIE,
     url: Url = None,
     yes: Yes = False,
+    cluster: ClusterChoice,
+    form: Form | None,
 ) -> None:
     """Check that speculation is lossless on a live model.
 
@@ -42,21 +42,18 @@ def verify(
     Exit code 1: answers change, or the result is undecided.
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.common.results import Kept
+    from outrider.cli.common.results import Results
     from outrider.cli.verify.driving import Question
     from outrider.cli.verify.driving import verify as drive
 
-    try:
-        question = Question(cluster, name, k, prompts_of(prompts), tokens, samples, tie, url)
-    except PromptsRefused as error:
-        raise cannot("verify", error) from error
+    question = Question(cluster, name, k, prompts_of(prompts), tokens, samples, tie, url)
     effect = f"This sends requests to {name}, one at a time, and overrides its schedule meanwhile"
-    require_consent("verify", effect, given=yes)
-    kept = Kept("verify", json_of)
-    result = kept.by(drive(question, lambda line: typer.echo(line, err=True), kept.keep))
+    require_consent(effect, given=yes)
+    results = Results("verify", json_of)
+    result = results.of(drive(question, lambda line: typer.echo(line, err=True), results.keep))
     if not result.sampled:
-        result = replace(result, ended=kept.ended)
+        result = replace(result, ended=results.ended)
     typer.echo("\n".join(text_of(result)) if form is None else printed(json_of(result), form))
-    kept.see_to_the_end()
+    results.end()
     if result.verdict is not Verdict.LOSSLESS:
         raise typer.Exit(ExitCode.NOT_WELL)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import httpx
 
 from outrider.api.schedule import Schedule
-from outrider.cli.common.cluster import CannotRead, access
+from outrider.cli.common.cluster import access
 from outrider.cli.common.options import ClusterChoice
-from outrider.cli.common.override import Hold, held_model, holding
+from outrider.cli.common.output import CommandError
+from outrider.cli.common.override import Override, overridable_model, overriding
 from outrider.cli.common.processes import url_of
 from outrider.cli.verify.asking import Client
 from outrider.verify.greedy import Answer, compare
@@ -19,9 +20,9 @@ from outrider.verify.sampling import position_tests
 
 POSITIONS = 3
 """Positions of sampled answers to test. The first token needs no draft; drafts make the others."""
-_HELD_SECONDS = 900.0
+_OVERRIDE_SECONDS = 900.0
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +39,30 @@ class Question:
     url: str | None
 
 
-async def verify(question: Question, tell: Tell, keep: Callable[[Result], None]) -> None:
+async def verify(question: Question, notify: Notify, keep: Callable[[Result], None]) -> None:
     """Ask for greedy answers without drafts twice and with drafts once, then for sampled answers.
 
     keep: gets the result once greedy answers are compared, and again with the sampled answers.
 
     Raises:
-        CannotRead: bad input, or a fault in the cluster; the message says what to do.
+        CommandError: bad input, or a fault in the cluster; the message says what to do.
     """
     async with access(question.cluster) as there, httpx.AsyncClient() as http:
-        model, candidates = await held_model(
+        model, candidates = await overridable_model(
             there, question.name, () if question.k is None else (question.k,)
         )
         speculation = model.status.speculation
         if speculation is not None and speculation.simulated is not None:
-            raise CannotRead(f"the engines of {question.name} are simulated, so their answers mean nothing.")
+            raise CommandError(
+                f"the engines of {question.name} are simulated, so their answers mean nothing."
+            )
         k = candidates[-1] if question.k is None else question.k
         async with (
             url_of(there.choice, question.name, question.url) as url,
-            holding(there.cluster, there.namespace, question.name, tell) as hold,
+            overriding(there, question.name, notify) as override,
         ):
             client = Client(http, url, model.spec.model.served_name or question.name)
-            asker = _Asker(client, hold, question, tell)
+            asker = _Asker(client, override, question, notify)
             plain, again = await asker.greedy(0), await asker.greedy(0)
             plain_samples = await asker.sampled(0, seed=0)
             speculated = await asker.greedy(k)
@@ -85,9 +88,9 @@ class _Asker:
     """Overrides K, asks, and checks that the override lasted."""
 
     client: Client
-    hold: Hold
+    override: Override
     question: Question
-    tell: Tell
+    notify: Notify
 
     async def greedy(self, k: int) -> list[Answer]:
         """One answer per prompt, one request at a time: batches of other sizes round otherwise."""
@@ -106,9 +109,9 @@ class _Asker:
         return answers
 
     async def _begin(self, k: int, what: str) -> None:
-        await self.hold.set(Schedule.constant(k), seconds=_HELD_SECONDS)
-        self.tell(f"K={k}: {what}")
+        await self.override.set(Schedule.constant(k), seconds=_OVERRIDE_SECONDS)
+        self.notify(f"K={k}: {what}")
 
     async def _end(self, k: int) -> None:
-        if not await self.hold.holds(Schedule.constant(k)):
-            raise CannotRead("the schedule changed meanwhile, or the answers took too long. Begin again.")
+        if not await self.override.holds(Schedule.constant(k)):
+            raise CommandError("the schedule changed meanwhile, or the answers took too long. Begin again.")
