@@ -54,7 +54,9 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/children.py": (
         "tests/unit/controller/test_children.py tests/unit/controller/test_reconciler.py"
     ),
-    "operator/outrider/controller/managed_namespaces.py": "tests/unit/controller/test_managed_namespaces.py",
+    "operator/outrider/controller/other_installations.py": (
+        "tests/unit/controller/test_other_installations.py"
+    ),
     "operator/outrider/cluster/objects.py": "tests/unit/cluster/test_objects.py tests/unit/controller",
     "operator/outrider/controller/work_queue.py": "tests/unit/controller/test_work_queue.py",
     "operator/outrider/plan/network_policy.py": (

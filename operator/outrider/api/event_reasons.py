@@ -24,23 +24,6 @@ class EventReason(Reason):
         "Wait. To skip the attempt with an additional pod next time, set rollout.maxSurge: 0.",
         "guide/rollouts.md",
     )
-    CONTESTED = (
-        "Contested",
-        Need.PERSON,
-        "Another installation of Outrider began to watch this model.",
-        "Uninstall one of the two, or give each its own watchNamespaces.",
-    )
-    UNCONTESTED = (
-        "Uncontested",
-        Need.NOTHING,
-        "The other installation ended or watches this model no longer.",
-    )
-    ON_STANDBY = (
-        "OnStandby",
-        Need.PERSON,
-        "The installation that emits this Event leaves the model to another one and stays on standby.",
-        "Uninstall one of the two, or give each its own watchNamespaces.",
-    )
     RETUNED = (
         "Retuned",
         Need.NOTHING,

@@ -14,7 +14,6 @@ from outrider.api.decision_reasons import DecisionReason
 from outrider.api.event_reasons import EventReason
 from outrider.api.reconcile_reasons import (
     AdviceReason,
-    ContestReason,
     DegradedReason,
     ProgressingReason,
     ReadyReason,
@@ -34,7 +33,6 @@ __all__ = [
     "AdviceReason",
     "ConditionReason",
     "ConditionType",
-    "ContestReason",
     "DecisionReason",
     "DegradedReason",
     "DrafterReason",
@@ -74,11 +72,6 @@ class ConditionType(StrEnum):
     DEGRADED = (
         "Degraded",
         "The model needs a person. The reconciler sets it; it is absent if nothing is wrong.",
-    )
-    CONTESTED = (
-        "Contested",
-        "Another installation of Outrider watches this model too. Serving and tuning are not affected. "
-        "Absent without another installation.",
     )
     KNOWN_ISSUES = (
         "KnownIssues",
@@ -121,7 +114,6 @@ ConditionReason = (
     ReadyReason
     | ProgressingReason
     | DegradedReason
-    | ContestReason
     | AdviceReason
     | MetricsReason
     | EffectiveReason
@@ -136,7 +128,6 @@ REASONS_OF: Mapping[ConditionType, type[ConditionReason]] = {
     ConditionType.READY: ReadyReason,
     ConditionType.PROGRESSING: ProgressingReason,
     ConditionType.DEGRADED: DegradedReason,
-    ConditionType.CONTESTED: ContestReason,
     ConditionType.KNOWN_ISSUES: AdviceReason,
     ConditionType.METRICS_AVAILABLE: MetricsReason,
     ConditionType.SPECULATION_EFFECTIVE: EffectiveReason,

@@ -261,19 +261,6 @@ class DegradedReason(Reason):
     )
 
 
-class ContestReason(Reason):
-    """Reasons of `ConditionType.CONTESTED`."""
-
-    ON_STANDBY = (
-        "OtherInstallationOnStandby",
-        Need.PERSON,
-        "Another installation, in the namespace in the message, watches this model and stays on standby. It "
-        "takes over if this one ends.",
-        "Uninstall one of the two, or give each its own watchNamespaces.",
-        "guide/install.md",
-    )
-
-
 class AdviceReason(Reason):
     """Reasons of `ConditionType.KNOWN_ISSUES`."""
 

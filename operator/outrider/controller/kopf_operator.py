@@ -32,7 +32,7 @@ from outrider.cluster.resources import (
     Resource,
 )
 from outrider.controller.leader import Leader
-from outrider.controller.other_installations import Alone
+from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import Settings
 from outrider.controller.store import MANAGED_SELECTOR
@@ -75,7 +75,7 @@ async def lead(memo: kopf.Memo, **_: object) -> None:
         settings,
         ClusterClient(memo.api),
         OwnMetrics(),
-        neighbours=Alone(),
+        others=Installations(),
         term=lambda: leadership.term,
         traces=Traces(),
     )

@@ -18,7 +18,7 @@ from outrider.controller.launch_orders import ClusterLaunchOrders
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.reconcile.shared_models import OwnFleet, StandBy, contest
+from outrider.controller.reconcile.shared_models import OwnFleet
 from outrider.controller.settings import EngineUser, Settings, own_namespace
 from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
@@ -46,7 +46,7 @@ _CPU_SHARE = 0.05
 class Leader:
     """The two loops and their watches, for one leadership term.
 
-    `neighbours`: the other installations, whose models this one leaves alone. term: fences every push.
+    others: the other installations, whose models this one leaves alone. term: fences every push.
     cpu_seconds: CPU time that one reconcile may take. A usual one takes about 20 ms.
     restart_seconds: pause before a failed tuning loop starts again.
     """
@@ -57,7 +57,7 @@ class Leader:
         cluster: ClusterClient,
         metrics: OwnMetrics,
         *,
-        neighbours: Installations,
+        others: Installations,
         term: Callable[[], int],
         traces: Traces,
         cpu_seconds: float = 1.0,
@@ -67,13 +67,12 @@ class Leader:
         self._restart_seconds = restart_seconds
         self._traces = traces
         self._metrics = metrics
-        self._neighbours = neighbours
+        self._others = others
         self._store = Store(left_out=lambda reason: metrics.left_out.labels(reason).inc())
         self._reconciler = Reconciler(
             cluster,
             self._store,
             settings=plan_settings(settings),
-            contest=lambda namespace: contest(neighbours.managed, namespace),
             on_external_change=self._somebody_changed,
         )
         self._events = EventWriter(cluster)
@@ -81,7 +80,6 @@ class Leader:
         self._cpu = CpuBudget[Key](
             cpu_seconds, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
         )
-        self._stand_by = StandBy(self._events, self._store, home=settings.lease_namespace)
         self._queue = WorkQueue[Key](
             self._reconcile, concurrency=settings.reconcile_concurrency, group=lambda key: key.namespace
         )
@@ -107,11 +105,11 @@ class Leader:
         with self._shown():
             async with asyncio.TaskGroup() as first:
                 first.create_task(self._read_first())
-                first.create_task(self._neighbours.first_look())
+                first.create_task(self._others.first_look())
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._watch.watch_forever(watches))
                 parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
-                parts.create_task(self._neighbours.look_forever(self._reconcile_all))
+                parts.create_task(self._others.look_forever(self._reconcile_all))
                 parts.create_task(self._queue.run())
                 parts.create_task(self._supervise("tuning loop", self._tune))
 
@@ -131,9 +129,8 @@ class Leader:
             metrics.demand.forget_stale(now=math.inf)
 
     def _managed_models(self) -> list[ShownModel]:
-        managed = self._neighbours.managed
         models = list(self._store.models)  # in one step: scrapes run on another thread than changes
-        return [shown(each) for each in models if managed.other_manager(each.metadata.namespace) is None]
+        return [shown(each) for each in models if self._others.manages(each.metadata.namespace)]
 
     async def _read_first(self) -> None:
         """Read everything before the first reconcile, so that a restart writes nothing twice."""
@@ -154,11 +151,8 @@ class Leader:
             self._queue.add(key_of(stored.metadata))
 
     async def _reconcile(self, key: Key) -> float | None:
-        manager = self._neighbours.managed.other_manager(key.namespace)
-        if manager is not None:
-            await self._stand_by.leave(key, manager)
+        if not self._others.manages(key.namespace):
             return None
-        self._stand_by.take(key)
         if (rest := self._cpu.rest(key)) > 0:
             return rest
         outcome = "error"
@@ -181,7 +175,7 @@ class Leader:
 
     async def _tune(self) -> None:
         settings = self._settings
-        fleet = OwnFleet(StoreFleet(self._store), lambda: self._neighbours.managed)
+        fleet = OwnFleet(StoreFleet(self._store), self._others.manages)
         engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
             async with open_source(settings, fleet) as source:

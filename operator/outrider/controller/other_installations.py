@@ -1,14 +1,17 @@
-"""Detection of other installations of the operator, so that two never manage the same model."""
+"""Other installations of the operator: in namespaces that two watch, one manages the models.
+
+The installation with the older leadership term manages them. The other one refuses these namespaces, says so
+in its log and its metrics, and takes over when the first one is gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 from outrider.cluster.authority import Authority
 from outrider.cluster.client import ClusterClient
@@ -16,7 +19,6 @@ from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME, LeadershipElsewhere
 from outrider.cluster.resources import LEASES
-from outrider.controller.managed_namespaces import ManagedNamespaces, Sightings, managed_namespaces
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.work_queue import backoff_seconds
 
@@ -30,38 +32,26 @@ _FARTHEST_SECONDS = 365 * 86_400
 leaders."""
 
 
-class Installations(Protocol):
-    """The other installations."""
-
-    @property
-    def managed(self) -> ManagedNamespaces:
-        """The view of the last read."""
-        ...
-
-    async def first_look(self) -> None:
-        """Return after the first successful read; before it nothing may be managed."""
-        ...
-
-    async def look_forever(self, changed: Callable[[], None], /) -> None:
-        """Read until cancelled, and call back when an installation came, ended or changed its order."""
-        ...
-
-
-class Alone:
+class Installations:
     """No other installation: without leader election there are no Leases to read."""
 
     def __init__(self) -> None:
-        self.managed = ManagedNamespaces()
+        self.managers: Sequence[Installation] = ()
+        """The installations that manage a namespace which this one watches, in their order."""
+
+    def manages(self, namespace: str) -> bool:
+        """Whether this installation manages a namespace that it watches."""
+        return not any(other.claim.covers(namespace) for other in self.managers)
 
     async def first_look(self) -> None:
-        """Return at once."""
+        """Return after the first successful read; before it nothing may be managed."""
 
-    async def look_forever(self, _: Callable[[], None], /) -> None:
-        """Wait until cancelled."""
+    async def look_forever(self, changed: Callable[[], None], /) -> None:  # noqa: ARG002
+        """Read until cancelled, and call back when another installation came, ended or changed its order."""
         await asyncio.Event().wait()
 
 
-class OtherInstallations:
+class OtherInstallations(Installations):
     """Reads the Leases of all installations.
 
     This one writes its namespaces into its Lease before it reads the others. So of two that start together,
@@ -69,7 +59,7 @@ class OtherInstallations:
     """
 
     def __init__(self, cluster: ClusterClient, leadership: LeadershipElsewhere, metrics: OwnMetrics) -> None:
-        self.managed = ManagedNamespaces()
+        super().__init__()
         self._cluster = cluster
         self._leadership = leadership
         self._metrics = metrics
@@ -94,12 +84,12 @@ class OtherInstallations:
         """Read until cancelled, and call back on each change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            before = _told(self.managed)
+            before = _seen_by_models(self.managers)
             try:
                 await self._look()
             except ClusterError as error:
                 log.warning("other installations were not read, the last view stays: %s", error)
-            if _told(self.managed) != before:
+            if _seen_by_models(self.managers) != before:
                 changed()
 
     async def _look(self) -> None:
@@ -109,16 +99,14 @@ class OtherInstallations:
             await self._go_blind(error)
             return
         claim = replace(self._leadership.claim, sees_others=True)
-        view = managed_namespaces(
-            own, self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC))
-        )
+        alive = self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC))
         # Engines refuse a term below one that they saw. Later, only earlier installations can have pushed.
         sharing = [other for other in others if own.claim.overlaps(other.claim)]
         plausible = [other for other in sharing if other.term < time.time() + _FARTHEST_SECONDS]
         terms = [other.term for other in plausible if not self._looked or other.precedes(own)]
         self._outbid = max(self._outbid, *terms, 0)
         await self._leadership.publish(claim, above=self._outbid)
-        self._settle(view)
+        self._settle(preceding(own, alive))
 
     async def _seen(self) -> tuple[Installation, list[Installation]]:
         """This installation and the others, by their Leases."""
@@ -146,54 +134,72 @@ class OtherInstallations:
             )
             self._outbid = max(self._outbid, int(time.time()) + _MARGIN_SECONDS)
         await self._leadership.publish(replace(claim, sees_others=False), above=self._outbid)
-        self._settle(ManagedNamespaces())
+        self._settle([])
 
-    def _settle(self, view: ManagedNamespaces) -> None:
-        for line in _news(self.managed, view):
-            log.warning(line)
-        self.managed, self._looked = view, True
-        self._metrics.other_installations.labels("active").set(len(view.before))
-        self._metrics.other_installations.labels("standby").set(len(view.behind))
+    def _settle(self, managers: Sequence[Installation]) -> None:
+        before, now = _homes(self.managers), _homes(managers)
+        for each in managers:
+            if each.namespace not in before:
+                log.error("%s", _refusal(each))
+        for home in sorted(before - now):
+            log.warning("the operator in namespace %s no longer manages models of this one", home)
+        self.managers, self._looked = managers, True
+        self._metrics.other_installations.set(len(managers))
 
 
 class _NotListed(ClusterError):
     """A list that is older than the last write; the next one has it."""
 
 
-def _told(view: ManagedNamespaces) -> object:
-    """The part of a view that matters to models and their status."""
-    return [[(each.namespace, each.claim.watches) for each in side] for side in (view.before, view.behind)]
+def preceding(own: Installation, others: Iterable[Installation]) -> list[Installation]:
+    """The installations that watch a namespace of this one and go before it, in their order."""
+    sharing = [other for other in others if own.claim.overlaps(other.claim) and other.precedes(own)]
+    return sorted(sharing, key=lambda other: other.order)
 
 
-def _news(earlier: ManagedNamespaces, view: ManagedNamespaces) -> list[str]:
-    """The changes between two views, one log message each."""
-    came_first = [each for each in view.before if each.namespace not in _homes(earlier.before)]
-    gone_first = _homes(earlier.before) - _homes(view.before)
-    came_second = _homes(view.behind) - _homes(earlier.behind)
-    gone_second = _homes(earlier.behind) - _homes(view.behind)
-    return [
-        *(
-            f"on standby: {_what(each)} managed by the operator in namespace {each.namespace},"
-            f" which leads since {each.reign_began.isoformat(timespec='seconds')}"
-            for each in came_first
-        ),
-        *(
-            f"the operator in namespace {home} no longer manages models of this one"
-            for home in sorted(gone_first)
-        ),
-        *(
-            f"the operator in namespace {home} watches the same namespaces and is on standby"
-            for home in sorted(came_second)
-        ),
-        *(f"the operator in namespace {home} is no longer on standby" for home in sorted(gone_second)),
-    ]
+def _seen_by_models(managers: Sequence[Installation]) -> object:
+    """The part that decides which models this installation manages."""
+    return [(each.namespace, each.claim.watches) for each in managers]
 
 
 def _homes(installations: Sequence[Installation]) -> set[str]:
     return {each.namespace for each in installations}
 
 
-def _what(other: Installation) -> str:
+def _refusal(other: Installation) -> str:
+    shared = ", ".join(sorted(other.claim.watches)) or "all namespaces"
     return (
-        f"models in {', '.join(sorted(other.claim.watches))} are" if other.claim.watches else "all models are"
+        f"refused: models in {shared}, because the operator in namespace {other.namespace} has managed them"
+        f" since {other.reign_began.isoformat(timespec='seconds')}. Uninstall one of the two, or give each"
+        " its own watchNamespaces"
     )
+
+
+class Sightings:
+    """Finds live installations by changes of their Leases between two reads, not by their clocks.
+
+    For a Lease that is seen for the first time, its own times count.
+    """
+
+    def __init__(self) -> None:
+        self._changed: dict[str, tuple[Installation, float]] = {}
+
+    def alive(self, seen: Iterable[Installation], *, at: float, now: datetime) -> list[Installation]:
+        """The installations whose Lease is held and was renewed in time.
+
+        at: monotonic seconds. now: wall clock.
+        """
+        self._changed = {each.namespace: (each, self._changed_at(each, at, now)) for each in seen}
+        return [
+            each
+            for each, changed_at in self._changed.values()
+            if each.holder and at - changed_at < each.lasts.total_seconds()
+        ]
+
+    def _changed_at(self, each: Installation, at: float, now: datetime) -> float:
+        before = self._changed.get(each.namespace)
+        if before is None:
+            # A sum of dates could exceed the calendar.
+            return at if now - each.renewed < each.lasts else float("-inf")
+        same = (before[0].holder, before[0].renewed) == (each.holder, each.renewed)
+        return before[1] if same else at

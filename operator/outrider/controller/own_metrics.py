@@ -72,9 +72,7 @@ class OwnMetrics:
         )
         self.other_installations = Gauge(
             "outrider_operator_other_installations",
-            "Other installations that watch the same namespaces, by role: active if they manage the models"
-            " there, standby if this one does.",
-            ["role"],
+            "Other installations that manage models in namespaces which this one watches too.",
             registry=self.registry,
         )
         self.models = Gauge("outrider_operator_models", "Models known.", registry=self.registry)

@@ -24,7 +24,7 @@ from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.http_server import serve
 from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.leader import Leader
-from outrider.controller.other_installations import Alone, Installations, OtherInstallations
+from outrider.controller.other_installations import Installations, OtherInstallations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import LeaderElection, LogFormat, Settings
 from outrider.controller.traces import Traces, open_traces
@@ -165,7 +165,7 @@ class _Candidate:
             self._settings,
             cluster,
             self._metrics,
-            neighbours=_neighbours(leadership, cluster, self._metrics),
+            others=_others(leadership, cluster, self._metrics),
             term=lambda: leadership.term,
             traces=self._traces,
         )
@@ -212,11 +212,11 @@ class _Candidate:
         await self._leader.lead(partial(run_in_thread, namespaces=self._settings.watch_namespaces))
 
 
-def _neighbours(
+def _others(
     leadership: LeadershipElsewhere | Sole, cluster: ClusterClient, metrics: OwnMetrics
 ) -> Installations:
     if isinstance(leadership, Sole):
-        return Alone()
+        return Installations()
     return OtherInstallations(cluster, leadership, metrics)
 
 

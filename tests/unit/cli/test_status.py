@@ -85,7 +85,6 @@ def of_one(raw: dict[str, Any], width: int = 200) -> str:
         (a_condition("ActuationConverged", "False", "EngineUnreachable"), Urgency.PERSON),
         (a_condition("DrafterHealthy", "False", "AcceptanceCollapsed"), Urgency.PERSON),
         (a_condition("TuningActive", "True", "AnnotationRefused"), Urgency.PERSON),
-        (a_condition("Contested", "True", "OtherInstallationOnStandby"), Urgency.PERSON),
         (a_condition("Ready", "False", "AReasonOfANewerOperator"), Urgency.PERSON),
         (a_condition("Ready", "False", "RollingOut"), Urgency.PASSES),
         (a_condition("Progressing", "True", "RollingOut"), Urgency.PASSES),

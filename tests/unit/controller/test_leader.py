@@ -17,8 +17,7 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS, SECRETS
 from outrider.controller import leader
 from outrider.controller.leader import Leader
-from outrider.controller.managed_namespaces import ManagedNamespaces
-from outrider.controller.other_installations import Alone, Installations
+from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.settings import Settings
@@ -28,7 +27,6 @@ from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient
 from outrider.plan.names import PRIVATE_KEY, control_secret
 from tests.spellings import places
-from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
@@ -60,7 +58,7 @@ class QuietWatch(ClusterWatch):
 class Neighbour(Installations):
     """Manages everything as long as it ``rules``.
 
-    seen: the first look can end. asked: how often the managed namespaces were read.
+    seen: the first look can end. asked: number of questions whether it manages a namespace.
     """
 
     rules: bool = False
@@ -68,11 +66,9 @@ class Neighbour(Installations):
     seen: asyncio.Event = field(default_factory=asyncio.Event)
     changed: Callable[[], None] = lambda: None
 
-    @property
-    def managed(self) -> ManagedNamespaces:
+    def manages(self, _: str) -> bool:
         self.asked += 1
-        own, other = an_installation("b", began=2), an_installation("a", began=1)
-        return ManagedNamespaces(own, (other,) if self.rules else ())
+        return not self.rules
 
     async def first_look(self) -> None:
         await self.seen.wait()
@@ -129,7 +125,7 @@ async def a_reign(
             settings or Settings(),
             ClusterClient(api),
             metrics,
-            neighbours=neighbours or Alone(),
+            others=neighbours or Installations(),
             term=lambda: 7,
             traces=traces or Traces(),
             **seconds,
@@ -261,27 +257,6 @@ async def test_models_that_wait_for_a_pass_are_counted_as_long_as_the_reign_last
         assert reign.value("queue_depth") == 0
 
 
-async def test_an_operator_says_again_that_it_stands_by_after_it_managed_the_model(
-    loops: type[FakeLoop],
-) -> None:
-    neighbour = Neighbour(rules=True)
-    neighbour.seen.set()
-    async with a_server() as server, a_reign(server, loops, neighbour):
-
-        def told() -> int:
-            """However often: equal Events are one object with a count."""
-            return sum("/events" in write for write in server.writes)
-
-        await until(lambda: told() == 1)
-        neighbour.rules = False
-        neighbour.changed()
-        await until(lambda: "Ready" in server.conditions("m"))
-        before = told()
-        neighbour.rules = True
-        neighbour.changed()
-        await until(lambda: told() > before)
-
-
 async def test_a_change_that_a_write_brings_back_is_reconciled_and_wakes_the_tuning_loop(
     loops: type[FakeLoop],
 ) -> None:
@@ -332,12 +307,12 @@ async def test_what_another_operator_manages_is_left_alone_until_it_goes(loops: 
     neighbour = Neighbour(rules=True)
     neighbour.seen.set()
     async with a_server() as server, a_reign(server, loops, neighbour):
-        await until(lambda: server.of(EVENTS))
+        await until(lambda: loops.made)
         # The second pass over a model begins when the first one has ended.
         asked = neighbour.asked
         neighbour.changed()
         await until(lambda: neighbour.asked > asked)
-        assert [write for write in server.writes if "/events" not in write] == []
+        assert server.writes == []
         assert loops.made[0].models == []
 
         neighbour.rules = False
@@ -355,23 +330,6 @@ async def test_a_model_that_was_managed_is_left_alone_when_another_operator_come
         neighbour.rules = True
 
         assert loops.made[0].models == []
-
-
-async def test_the_operator_that_stands_by_says_so_once_for_each_model(loops: type[FakeLoop]) -> None:
-    neighbour = Neighbour(rules=True)
-    neighbour.seen.set()
-    async with a_server() as server:
-        server.add(MODELS, a_raw_model("n", uid="uid-n"))
-        async with a_reign(server, loops, neighbour) as reign:
-            await until(lambda: len(server.of(EVENTS)) == 2)
-            neighbour.changed()
-            await until(lambda: reign.value("queue_depth") == 0)
-            neighbour.rules = False
-            neighbour.changed()
-            await until(lambda: "Ready" in server.conditions("m") and "Ready" in server.conditions("n"))
-
-        told = [event for event in server.of(EVENTS) if event["reason"] == "OnStandby"]
-        assert sorted(event["regarding"]["name"] for event in told) == ["m", "n"]
 
 
 async def test_a_tuning_loop_that_fails_is_started_again_after_a_pause_and_counted_and_the_log_says_why(

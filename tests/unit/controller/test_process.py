@@ -18,7 +18,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from outrider.cluster.installation import TERM_ANNOTATION, Claim
-from outrider.cluster.resources import EVENTS, LEASES, MODELS, PODS
+from outrider.cluster.resources import LEASES, MODELS, PODS
 from outrider.controller import leader, other_installations, process
 from outrider.controller.heartbeat import Heartbeat
 from outrider.controller.process import Stuck, operate, run_operator
@@ -139,11 +139,6 @@ def give_back(server: ClusterServer, namespace: str = "a") -> None:
     server.edit_lease(namespace, holderIdentity=None)
 
 
-def contested(server: Any) -> str:
-    """What the model says of a second operator; "" where it says nothing."""
-    return str(server.conditions("m").get("Contested", {}).get("message", ""))
-
-
 def term(operator: Operator) -> int:
     return operator.loops[-1].term()
 
@@ -164,11 +159,6 @@ def hangs_up(asked: web.Request) -> None:
     """No answer comes of any request."""
     assert asked.transport is not None
     asked.transport.abort()
-
-
-def told(server: ClusterServer, reason: str, *, namespace: str = "default") -> list[str]:
-    """The notes of Events."""
-    return [event["note"] for event in server.of(EVENTS, namespace=namespace) if event["reason"] == reason]
 
 
 async def test_a_leader_that_lost_its_lease_stands_by_and_leads_again_with_a_higher_term(
@@ -387,33 +377,24 @@ async def test_a_second_installation_leaves_the_models_of_the_first_one_alone(st
     async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
         await until(lambda: first.tunes)
         async with start(server, "b") as second:
-            await until(lambda: second.loops and told(server, "OnStandby"))
+            await until(lambda: second.loops)
 
             assert (first.tunes, second.tunes) == (["m"], [])
             assert first.served.value("reconciles_total", outcome="done")
             assert not second.served.value("reconciles_total", outcome="done")
 
 
-async def test_two_installations_that_watch_the_same_models_both_say_so(start: Start) -> None:
+async def test_a_second_installation_logs_why_it_refuses_the_models_and_counts_the_first_one(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
         await until(lambda: first.tunes)
         async with start(server, "b") as second:
-            await until(lambda: "Contested" in server.conditions("m") and told(server, "OnStandby"))
+            await until(lambda: second.loops)
 
-            assert "operator in namespace b" in server.conditions("m")["Contested"]["message"]
-            assert "operator in namespace a manages this model" in told(server, "OnStandby")[0]
-            assert first.served.value("other_installations", role="standby") == 1
-            assert second.served.value("other_installations", role="active") == 1
-
-
-async def test_a_model_is_contested_no_more_when_the_second_installation_is_gone(start: Start) -> None:
-    async with a_cluster_of(a_raw_model()) as server, start(server, "a") as first:
-        await until(lambda: first.tunes)
-        async with start(server, "b"):
-            await until(lambda: "Contested" in server.conditions("m"))
-        await until(lambda: told(server, "Uncontested"))
-
-        assert "Contested" not in server.conditions("m")
+            assert "refused: models in all namespaces, because the operator in namespace a" in caplog.text
+            assert second.served.value("other_installations") == 1
+            assert first.served.value("other_installations") == 0
 
 
 async def test_the_second_installation_takes_over_with_a_higher_term_when_the_first_ones_lease_runs_out(
@@ -441,7 +422,7 @@ async def test_the_first_installation_stands_by_when_it_returns(start: Start) ->
             await stop(first)
             await until(lambda: second.tunes == ["m"])
             async with start(server, "a") as returned:
-                await until(lambda: returned.loops and "operator in namespace a" in contested(server))
+                await until(lambda: returned.loops)
 
                 assert (returned.tunes, second.tunes) == ([], ["m"])
 
@@ -455,7 +436,7 @@ async def test_installations_with_namespaces_of_their_own_do_not_mind_each_other
         await until(lambda: first.tunes and second.tunes)
 
         assert (first.tunes, second.tunes) == (["m"], ["n"])
-        assert first.served.value("other_installations", role="standby") == 0
+        assert first.served.value("other_installations") == 0
 
 
 async def test_an_installation_stands_by_for_the_shared_namespaces_only(start: Start) -> None:
@@ -478,7 +459,7 @@ async def test_a_lease_of_somebody_who_may_not_manage_models_stops_nobody(start:
             async with start(server, "a") as operator:
                 await until(lambda: operator.tunes == ["m"])
 
-                assert operator.served.value("other_installations", role="active") == 0
+                assert operator.served.value("other_installations") == 0
 
 
 async def test_a_term_that_was_made_up_keeps_nobody_from_leading_and_is_not_outbid(start: Start) -> None:

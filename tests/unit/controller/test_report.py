@@ -6,7 +6,6 @@ from typing import Any
 
 from outrider.api.conditions import ConditionStatus, ConditionUpdate
 from outrider.api.reasons import (
-    ContestReason,
     DegradedReason,
     EventReason,
     ProgressingReason,
@@ -22,12 +21,6 @@ CRASHING = judge(a_workload(a_pod(restarts=3, ended=(1, "boom"))), NOW)
 STARTING = judge(a_workload(a_pod()), NOW)
 TAKEN = blocked(DegradedCause(DegradedReason.NAME_TAKEN, "Service m exists"))
 INVALID = blocked(DegradedCause(DegradedReason.INVALID_SPEC, "spec.replicas: not a number"))
-
-
-CONTESTED = (
-    *SERVING,
-    ConditionUpdate(ConditionStatus.TRUE, ContestReason.ON_STANDBY, "an operator in b"),
-)
 
 
 def a_report(statements: tuple[ConditionUpdate, ...] = SERVING) -> Report:
@@ -162,19 +155,6 @@ def test_a_change_of_the_reason_within_ready_is_no_event() -> None:
     )
 
     assert told(status(SERVING), partly) == []
-
-
-def test_another_operator_is_told_of_when_it_comes_and_when_it_goes() -> None:
-    assert told(status(SERVING), CONTESTED) == [EventReason.CONTESTED]
-    assert told(status(CONTESTED), CONTESTED) == []
-    assert told(status(CONTESTED), SERVING) == [EventReason.UNCONTESTED]
-
-
-def test_a_contest_that_is_over_is_taken_out_of_the_status() -> None:
-    stored = part(CONTESTED)
-
-    assert own_part(stored) == stored
-    assert part(SERVING, before=Status.model_validate(stored)) != own_part(stored)
 
 
 def test_a_trouble_of_any_length_gives_a_status_that_the_api_server_takes() -> None:

@@ -21,7 +21,6 @@ from outrider.api.reasons import (
     AdviceReason,
     ConditionReason,
     ConditionType,
-    ContestReason,
     DegradedReason,
     DrafterReason,
     EffectiveReason,
@@ -36,9 +35,7 @@ from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
-from outrider.controller.managed_namespaces import managed_namespaces
 from outrider.controller.reconcile.readiness import Workload, judge
-from outrider.controller.reconcile.shared_models import contest
 from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
 from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.permission import Scene as Asked
@@ -52,7 +49,6 @@ from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
 from outrider.tuning.relaunch.state import RelaunchState
-from tests.unit.cluster.installations import an_installation
 from tests.unit.controller.factories import (
     NO_ACCOUNT,
     NO_KEY,
@@ -197,12 +193,6 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (
         AdviceReason.LAUNCH_AFFECTED,
         lambda: after(Place(a_raw_model(engine={"args": {"enable-lora": True}}))),
-    ),
-    (
-        ContestReason.ON_STANDBY,
-        lambda: reasons(
-            contest(managed_namespaces(an_installation("a"), [an_installation("b", began=1)]), "default")
-        ),
     ),
 )
 

@@ -13,7 +13,6 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import (
     ActuationReason,
     ConditionReason,
-    ContestReason,
     DegradedReason,
     EventReason,
     LaunchReason,
@@ -23,11 +22,8 @@ from outrider.api.reasons import (
 from outrider.api.speculation import StructuralOff, TuningMode
 from outrider.api.status import Status
 from outrider.cluster.errors import Refused
-from outrider.cluster.events import EventWriter
 from outrider.controller.reconcile.readiness import DegradedCause, blocked, judge
 from outrider.controller.reconcile.report import transitions
-from outrider.controller.reconcile.shared_models import StandBy
-from outrider.controller.store import Key, Store
 from outrider.controller.tune.events import events
 from outrider.controller.tune.launching import LaunchOutcome
 from outrider.controller.tune.model_tuner import TickOutcome
@@ -36,9 +32,7 @@ from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Kind
 from outrider.tuning.relaunch.rules import Relaunching, Verdict
 from outrider.tuning.relaunch.state import RelaunchState
-from tests.unit.cluster.installations import an_installation
-from tests.unit.controller.factories import NOW, a_pod, a_raw_model, a_workload
-from tests.unit.controller.quiet_cluster import QuietCluster
+from tests.unit.controller.factories import NOW, a_pod, a_workload
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome
 from tests.unit.tuning.launching import a_decision
 from tests.unit.tuning_loop.factories import World, step
@@ -50,7 +44,6 @@ SERVES = judge(a_workload(a_pod(ready=True)), NOW)
 STARTS = judge(a_workload(a_pod()), NOW)
 IN_PLACE = judge(replace(a_workload(a_pod()), in_place=True), NOW)
 TAKEN = blocked(DegradedCause(DegradedReason.NAME_TAKEN, "a Service m"))
-SHARED = (*SERVES, ConditionUpdate(TRUE, ContestReason.ON_STANDBY, "an operator in b"))
 
 
 def as_written(*said: ConditionUpdate) -> tuple[Condition, ...]:
@@ -60,14 +53,6 @@ def as_written(*said: ConditionUpdate) -> tuple[Condition, ...]:
 def passes(before: tuple[ConditionUpdate, ...], after: tuple[ConditionUpdate, ...]) -> Told:
     """Events of reconcile between two states of a model."""
     return [reason for reason, _ in transitions(Status(conditions=list(as_written(*before))), after)]
-
-
-async def left_to_another() -> Told:
-    cluster, store = QuietCluster(a_raw_model()), Store()
-    store.models.put(a_raw_model())
-    stand_by = StandBy(EventWriter(cluster), store, home="a")  # type: ignore[arg-type]
-    await stand_by.leave(Key("default", "m"), an_installation("b"))
-    return [EventReason(event["reason"]) for event in cluster.events]
 
 
 def ticked(outcome: TickOutcome, before: ReportState | None = None, after: ReportState | None = None) -> Told:
@@ -140,9 +125,6 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.DEGRADED: lambda: passes(SERVES, TAKEN),
     EventReason.RECOVERED: lambda: passes(TAKEN, SERVES),
     EventReason.ROLLING_OUT_IN_PLACE: lambda: passes(STARTS, IN_PLACE),
-    EventReason.CONTESTED: lambda: passes(SERVES, SHARED),
-    EventReason.UNCONTESTED: lambda: passes(SHARED, SERVES),
-    EventReason.ON_STANDBY: left_to_another,
     EventReason.RETUNED: lambda: retuned(TuningMode.AUTO),
     EventReason.WOULD_RETUNE: lambda: retuned(TuningMode.OBSERVE),
     EventReason.ACTUATION_FAILED: lambda: turned(

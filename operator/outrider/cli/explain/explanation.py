@@ -27,7 +27,6 @@ _SHOWN = (
     ConditionType.DRAFTER_HEALTHY,
     ConditionType.LAUNCH_OPTIMAL,
     ConditionType.DEGRADED,
-    ConditionType.CONTESTED,
     ConditionType.KNOWN_ISSUES,
 )
 

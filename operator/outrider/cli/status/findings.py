@@ -16,7 +16,7 @@ from outrider.api.resource import Metadata
 from outrider.api.status import Status
 from outrider.api.validation_message import first_validation_message
 
-_GOOD_WHEN_FALSE = (ConditionType.DEGRADED, ConditionType.CONTESTED, ConditionType.PROGRESSING)
+_GOOD_WHEN_FALSE = (ConditionType.DEGRADED, ConditionType.PROGRESSING)
 
 _PATIENCE = timedelta(minutes=2)
 """How long retries may fail before a person is needed: a scrape comes within it, and a pod has a new key."""

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 
 import httpx
 
-from outrider.api.conditions import ConditionUpdate
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
@@ -107,7 +106,6 @@ class Reconciler:
     """Makes the objects of a model agree with its spec.
 
     It needs no finalizer: garbage collection deletes the objects of a model with their owner.
-    contest: the conditions about other installations, by namespace.
     now: wall clock, for conditions.
     on_external_change: see `WriteThroughStore`.
     http: client for the progress of downloads; by default `pod_http`.
@@ -120,7 +118,6 @@ class Reconciler:
         store: Store,
         *,
         settings: PlanSettings,
-        contest: Callable[[str], tuple[ConditionUpdate, ...]] = lambda _: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_external_change: Callable[[Key], None] = lambda _: None,
         http: httpx.AsyncClient | None = None,
@@ -128,7 +125,6 @@ class Reconciler:
     ) -> None:
         self._cluster = cluster
         self._store = store
-        self._contest = contest
         self._settings = settings
         self._now = now
         self._children = Children(cluster, store)
@@ -180,9 +176,8 @@ class Reconciler:
         return report
 
     async def _write(self, stored: StoredModel, report: Report) -> None:
-        whole = replace(report, statements=(*report.statements, *self._contest(stored.metadata.namespace)))
         with suppress(NotFound):  # The model is gone.
-            await self._reporter.write(stored, whole, now=self._now())
+            await self._reporter.write(stored, report, now=self._now())
 
     async def _carry_out(self, key: Key, stored: StoredModel) -> Report:
         """Take one step after the other. The first obstacle becomes the report."""

@@ -26,7 +26,6 @@ _OWN_CONDITIONS = (
     ConditionType.PROGRESSING,
     ConditionType.DEGRADED,
     ConditionType.KNOWN_ISSUES,
-    ConditionType.CONTESTED,
 )
 _OWN_FIELDS = (
     "observedGeneration",
@@ -39,7 +38,7 @@ _OWN_FIELDS = (
     "url",
     "weights",
 )
-_WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED, EventReason.CONTESTED)
+_WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +129,6 @@ def transitions(before: Status, statements: tuple[ConditionUpdate, ...]) -> list
     in_place = ProgressingReason.IN_PLACE
     if progress.reason is in_place and (was_progress is None or was_progress.reason != in_place):
         told.append((EventReason.ROLLING_OUT_IN_PLACE, progress.message))
-    contested, was_contested = (
-        now_by_type.get(ConditionType.CONTESTED),
-        before.condition(ConditionType.CONTESTED),
-    )
-    if contested is not None and was_contested is None:
-        told.append((EventReason.CONTESTED, contested.message))
-    if contested is None and was_contested is not None:
-        told.append((EventReason.UNCONTESTED, "No other installation watches this model."))
     return told
 
 

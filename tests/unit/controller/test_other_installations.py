@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from outrider.cluster.installation import Installation
-from outrider.controller.managed_namespaces import ManagedNamespaces, Sightings, managed_namespaces
+from outrider.controller.other_installations import Installations, Sightings, preceding
 from tests.unit.cluster.installations import BEGAN, an_installation
 
 WATCHED = ["", "x", "y", "x y"]
@@ -24,43 +24,34 @@ installations = st.lists(
 )
 
 
-def views(present: list[Installation]) -> list[ManagedNamespaces]:
-    """What each of them sees."""
-    return [managed_namespaces(own, [other for other in present if other != own]) for own in present]
+def views(present: list[Installation]) -> list[tuple[Installation, Installations]]:
+    """Each of them, and what it sees."""
+    seen = []
+    for own in present:
+        view = Installations()
+        view.managers = preceding(own, [other for other in present if other != own])
+        seen.append((own, view))
+    return seen
 
 
 @given(installations, st.sampled_from(["x", "y"]))
 def test_of_all_operators_that_watch_a_namespace_exactly_one_manages_it(
     present: list[Installation], namespace: str
 ) -> None:
-    watching = [view for view in views(present) if view.own and view.own.claim.covers(namespace)]
+    watching = [view for own, view in views(present) if own.claim.covers(namespace)]
     assume(watching)
 
-    assert sum(view.other_manager(namespace) is None for view in watching) == 1
+    assert sum(view.manages(namespace) for view in watching) == 1
 
 
-@given(installations, st.sampled_from(["x", "y"]))
-def test_those_who_stand_by_agree_with_the_one_that_manages(
-    present: list[Installation], namespace: str
-) -> None:
-    watching = [view for view in views(present) if view.own and view.own.claim.covers(namespace)]
-    assume(len(watching) > 1)
-    (first,) = [view for view in watching if view.other_manager(namespace) is None]
+def test_an_installation_of_other_namespaces_is_ignored() -> None:
+    own, other = an_installation("a", watches="x", began=1), an_installation("b", watches="y")
 
-    assert {view.other_manager(namespace) for view in watching} == {None, first.own}
-    assert {each.namespace for each in first.standing_by(namespace)} == {
-        view.own.namespace for view in watching if view.own and view is not first
-    }
+    assert preceding(own, [other]) == []
 
 
-def test_who_watches_other_namespaces_is_no_rival() -> None:
-    view = managed_namespaces(an_installation("a", watches="x"), [an_installation("b", watches="y")])
-
-    assert view.others == ()
-
-
-def test_an_operator_that_is_alone_manages_everything() -> None:
-    assert ManagedNamespaces().other_manager("x") is None
+def test_an_operator_without_another_installation_manages_everything() -> None:
+    assert Installations().manages("x")
 
 
 def alive(sightings: Sightings, *seen: Installation, at: float) -> list[str]:
