@@ -1,4 +1,4 @@
-"""Conditions by the Kubernetes conventions, and the rule for their transition time."""
+"""The conditions of a SpeculativeModel: their registry, and their form in the status."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
-from outrider.api.reasons import ConditionReason, ConditionType, condition_of
+from outrider.api.reasons import (
+    ActuationReason,
+    AdviceReason,
+    ConditionReason,
+    DegradedReason,
+    DrafterReason,
+    EffectiveReason,
+    EventReason,
+    LaunchReason,
+    MetricsReason,
+    ProgressingReason,
+    ReadyReason,
+    TuningReason,
+)
 from outrider.api.text import in_one_line, shortened
 
 
@@ -55,6 +68,159 @@ class ConditionStatus(StrEnum):
     TRUE = "True"
     FALSE = "False"
     UNKNOWN = "Unknown"
+
+
+class Manager(StrEnum):
+    """The field managers of the status; each owns its conditions."""
+
+    RECONCILER = "outrider"
+    TUNER = "outrider-tuner"
+
+
+class ConditionType(StrEnum):
+    """The conditions of a SpeculativeModel: the only list of them.
+
+    `outrider status`, `outrider explain`, the metrics, the Events, and the runbook read it.
+    """
+
+    _value_: str
+    owner: Manager
+    """Who sets it."""
+    healthy: ConditionStatus
+    """The status without a problem."""
+    reasons: type[ConditionReason]
+    """Its reasons, each with its urgency and what to do; a reason belongs to one condition only."""
+    meaning: str
+    """What True says, and when the condition is absent."""
+    events: tuple[EventReason, EventReason] | None
+    """The Events when it becomes unhealthy and healthy again; None if another rule emits them."""
+    notable: frozenset[str]
+    """Reasons that `outrider status` shows although the status is healthy."""
+
+    def __new__(
+        cls,
+        value: str,
+        owner: Manager,
+        healthy: ConditionStatus,
+        reasons: type[ConditionReason],
+        meaning: str,
+        events: tuple[EventReason, EventReason] | None = None,
+        notable: tuple[ConditionReason, ...] = (),
+    ) -> Self:
+        """A member."""
+        member = str.__new__(cls, value)
+        member._value_, member.owner, member.healthy, member.reasons = value, owner, healthy, reasons
+        member.meaning, member.events, member.notable = meaning, events, frozenset(notable)
+        return member
+
+    READY = (
+        "Ready",
+        Manager.RECONCILER,
+        ConditionStatus.TRUE,
+        ReadyReason,
+        "Pods of the current spec serve. The reconciler sets it; it is never absent.",
+        (EventReason.NOT_READY, EventReason.READY),
+        (ReadyReason.PARTIALLY_SERVING,),
+    )
+    PROGRESSING = (
+        "Progressing",
+        Manager.RECONCILER,
+        ConditionStatus.FALSE,
+        ProgressingReason,
+        "A rollout or a download is under way. The reconciler sets it; it is never absent.",
+    )
+    DEGRADED = (
+        "Degraded",
+        Manager.RECONCILER,
+        ConditionStatus.FALSE,
+        DegradedReason,
+        "The model needs a person. The reconciler sets it; it is absent if nothing is wrong.",
+    )
+    KNOWN_ISSUES = (
+        "KnownIssues",
+        Manager.RECONCILER,
+        ConditionStatus.FALSE,
+        AdviceReason,
+        "A known limit or defect of vLLM affects this launch. Outrider launches the engines all the same. "
+        "Absent if none is known.",
+    )
+    TUNING_ACTIVE = (
+        "TuningActive",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        TuningReason,
+        "The tuner may change the schedule. Absent in mode Off and without ready pods, unless there is an "
+        "override, a pause or an error.",
+        None,
+        (TuningReason.OVERRIDE_EXPIRED, TuningReason.ANNOTATION_REFUSED),
+    )
+    METRICS_AVAILABLE = (
+        "MetricsAvailable",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        MetricsReason,
+        "Every ready pod has fresh measurements. While it is False, the schedule stays as it is and "
+        "requests are served. Absent in mode Off.",
+        (EventReason.METRICS_LOST, EventReason.METRICS_RECOVERED),
+    )
+    ACTUATION_CONVERGED = (
+        "ActuationConverged",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        ActuationReason,
+        "Every ready pod confirmed the schedule that Outrider pushed. Absent without ready pods. A probe "
+        "that could not start is in the message; it changes nothing and is repeated later.",
+        (EventReason.ACTUATION_FAILED, EventReason.ACTUATION_RECOVERED),
+    )
+    SPECULATION_EFFECTIVE = (
+        "SpeculationEffective",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        EffectiveReason,
+        "Speculation pays at the present load. Absent until it is measured.",
+    )
+    DRAFTER_HEALTHY = (
+        "DrafterHealthy",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        DrafterReason,
+        "The acceptance rate of the drafter is plausible. It is measured at the first position, over the "
+        "last minute: that rate does not depend on K. The rate over all draft tokens falls with K. Absent "
+        "until measured.",
+    )
+    LAUNCH_OPTIMAL = (
+        "LaunchOptimal",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        LaunchReason,
+        "No better launch configuration of the engines is known for this load. Absent if the spec lets the "
+        "tuner neither change nor judge the launch.",
+    )
+
+
+_CONDITION_OF = {kind.reasons: kind for kind in ConditionType}
+
+
+def condition_of(reason: ConditionReason) -> ConditionType:
+    """The condition of a reason."""
+    return _CONDITION_OF[type(reason)]
+
+
+def conditions_owned_by(manager: Manager) -> tuple[ConditionType, ...]:
+    """The conditions that a field manager sets, in their order."""
+    return tuple(kind for kind in ConditionType if kind.owner is manager)
+
+
+def known_condition(name: str) -> ConditionType | None:
+    """The condition of this name; None for one that this version does not have."""
+    return next((kind for kind in ConditionType if kind == name), None)
+
+
+def reason_of(condition: str, reason: str) -> ConditionReason | None:
+    """The reason of a stored condition; None for one that this version does not have."""
+    kind = known_condition(condition)
+    members: Iterable[ConditionReason] = () if kind is None else kind.reasons
+    return next((known for known in members if known == reason), None)
 
 
 class Condition(StatusModel):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from outrider.api.conditions import ConditionType
 from outrider.api.generated import write_or_print
 from outrider.api.reason import Need, Reason
-from outrider.api.reasons import REASONS_OF, ConditionType, EventReason
+from outrider.api.reasons import EventReason
 
 FILE_NAME = "conditions.md"
 
@@ -51,7 +52,7 @@ def render() -> str:
 
 def _sections() -> Iterator[str]:
     for kind in ConditionType:
-        yield f"## {kind}\n\n{kind.meaning}\n\n{_table(REASONS_OF[kind])}"
+        yield f"## {kind}\n\n{kind.meaning}\n\n{_table(kind.reasons)}"
     yield f"## Events\n\n{_EVENTS}\n\n{_table(EventReason)}"
     yield f"## Decisions\n\n{_DECISIONS}\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from outrider.api.reason import Need, Reason
 
 
@@ -111,3 +113,16 @@ class EventReason(Reason):
         "For a tick, split the model, or lower numSpeculativeTokens or max-num-seqs. For a reconcile, "
         "shorten podTemplate and engine.args.",
     )
+
+    @property
+    def severity(self) -> Literal["Normal", "Warning"]:
+        """The type of the Event."""
+        return "Warning" if self.need in (Need.PERSON, Need.RETRIED) or self in _WARNINGS else "Normal"
+
+
+_WARNINGS = (
+    EventReason.RELAUNCH_ROLLED_BACK,
+    EventReason.STATE_IGNORED,
+    EventReason.CPU_BUDGET_EXCEEDED,
+)
+"""Warnings that need no person."""

@@ -6,7 +6,6 @@ import logging
 import socket
 import uuid
 from datetime import UTC, datetime
-from typing import Literal
 
 from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
@@ -33,7 +32,6 @@ class EventWriter:
         reason: EventReason,
         note: str,
         *,
-        severity: Literal["Normal", "Warning"] = "Normal",
         action: str = "Reconcile",
     ) -> None:
         """Write one event. action: what the operator did or tried, in one word."""
@@ -46,7 +44,7 @@ class EventWriter:
             "reportingInstance": self._instance,
             "action": action,
             "reason": reason.value,
-            "type": severity,
+            "type": reason.severity,
             "note": _within(note, _MAX_NOTE),
             "regarding": {
                 "apiVersion": MODELS.api_version,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from outrider.api.conditions import Manager
 from outrider.cluster.errors import NameTaken
 from outrider.cluster.objects import Child, OwnerReference
 from outrider.cluster.resources import MODELS
 
-MANAGER = "outrider"
+MANAGER = Manager.RECONCILER.value
 """Field manager of the children and of the part of status that reconcile owns."""
-TUNER_MANAGER = "outrider-tuner"
+TUNER_MANAGER = Manager.TUNER.value
 """Field manager of the tuning loop's part of status and of its state."""
 
 

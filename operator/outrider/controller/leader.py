@@ -169,9 +169,7 @@ class Leader:
         told, stored = self._overspent.pop(key, None), self._store.models.get(key)
         if told is not None and stored is not None:
             owner = Owner(key.namespace, key.name, stored.metadata.uid)
-            await self._events.emit(
-                owner, EventReason.CPU_BUDGET_EXCEEDED, planning_rests(told), severity="Warning"
-            )
+            await self._events.emit(owner, EventReason.CPU_BUDGET_EXCEEDED, planning_rests(told))
 
     async def _tune(self) -> None:
         settings = self._settings

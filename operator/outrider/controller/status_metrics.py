@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from outrider.api.conditions import Condition
-from outrider.api.reasons import REASONS_OF, ConditionType
+from outrider.api.conditions import Condition, reason_of
 from outrider.api.schedule import Schedule, bin_low, geometric_bins
 from outrider.api.spec import Spec
 from outrider.api.status import Speedup, SpeedupReference, Status
@@ -164,9 +163,6 @@ class _Families:
             self.k.add_metric([*labels, batch], table.k_at(low))
 
 
-_REASONS = {str(kind): frozenset(map(str, REASONS_OF[kind])) for kind in ConditionType}
-
-
 def _known(condition: Condition) -> bool:
     """Whether a condition is one of the operator's, because labels come from fixed sets only."""
-    return condition.reason in _REASONS.get(condition.type, ())
+    return reason_of(condition.type, condition.reason) is not None

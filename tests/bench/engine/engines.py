@@ -12,7 +12,7 @@ from typing import Any
 from examples.kit.cluster import POLL_SECONDS, Cluster, RunFailed, address
 from examples.kit.status import converged, in_force, is_true
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
-from outrider.api.reasons import ConditionType
+from outrider.api.conditions import ConditionType
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode

@@ -11,32 +11,37 @@ from pathlib import Path
 import pytest
 
 from outrider.api import conditions_page
+from outrider.api.conditions import ConditionType, Manager, condition_of, conditions_owned_by, reason_of
 from outrider.api.reason import Need, Reason
-from outrider.api.reasons import (
-    REASONS_OF,
-    ConditionType,
-    DegradedReason,
-    EventReason,
-    ReadyReason,
-    condition_of,
-    reason_of,
-)
+from outrider.api.reasons import DegradedReason, EventReason, ReadyReason
 
 DOCS = Path(__file__).parents[3] / "docs"
-ALL: tuple[Reason, ...] = (*(each for reasons in REASONS_OF.values() for each in reasons), *EventReason)
+ALL: tuple[Reason, ...] = (*(each for kind in ConditionType for each in kind.reasons), *EventReason)
 
 
 def named(reason: Reason) -> str:
     return f"{type(reason).__name__}.{reason}"
 
 
-def test_every_condition_has_its_reasons() -> None:
-    assert set(REASONS_OF) == set(ConditionType)
+@pytest.mark.parametrize("kind", ConditionType)
+def test_a_reason_belongs_to_one_condition(kind: ConditionType) -> None:
+    assert {condition_of(reason) for reason in kind.reasons} == {kind}
+
+
+def test_each_field_manager_owns_conditions() -> None:
+    assert {kind.owner for kind in ConditionType} == set(Manager)
+    assert sum(len(conditions_owned_by(manager)) for manager in Manager) == len(ConditionType)
 
 
 @pytest.mark.parametrize("kind", ConditionType)
-def test_a_reason_belongs_to_one_condition(kind: ConditionType) -> None:
-    assert {condition_of(reason) for reason in REASONS_OF[kind]} == {kind}
+def test_a_condition_notes_reasons_of_its_own(kind: ConditionType) -> None:
+    assert kind.notable <= set(kind.reasons)
+
+
+@pytest.mark.parametrize("kind", [each for each in ConditionType if each.events is not None])
+def test_an_unhealthy_condition_emits_a_warning_and_its_end_does_not(kind: ConditionType) -> None:
+    assert kind.events is not None
+    assert [event.severity for event in kind.events] == ["Warning", "Normal"]
 
 
 @pytest.mark.parametrize("reason", ALL, ids=named)

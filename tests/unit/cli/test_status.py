@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
-from outrider.api.conditions import rfc3339
-from outrider.api.reasons import REASONS_OF
+from outrider.api.conditions import ConditionType, rfc3339
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
 from outrider.cli.main import app
@@ -122,9 +121,9 @@ def test_what_is_as_it_should_be_is_no_finding(condition: dict[str, str]) -> Non
     assert on_call(a_model(condition), NOW).findings == ()
 
 
-@pytest.mark.parametrize("kind", list(REASONS_OF))
-def test_every_reason_is_read(kind: str) -> None:
-    for reason in REASONS_OF[kind]:  # type: ignore[index]
+@pytest.mark.parametrize("kind", list(ConditionType))
+def test_every_reason_is_read(kind: ConditionType) -> None:
+    for reason in kind.reasons:
         assert len(on_call(a_model(a_condition(kind, "Unknown", reason)), NOW).findings) == 1
 
 

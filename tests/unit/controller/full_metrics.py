@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from prometheus_client import Metric
 
-from outrider.api.conditions import Condition, ConditionStatus
-from outrider.api.reasons import REASONS_OF, DecisionReason
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType
+from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule, geometric_bins
 from outrider.api.status import (
     AppliedRow,
@@ -34,9 +34,9 @@ def a_full_status(*, positions: int = 3) -> Status:
     """Every condition, and every number."""
     conditions = [
         Condition(
-            type=kind, status=ConditionStatus.TRUE, reason=next(iter(reasons)), last_transition_time=THEN
+            type=kind, status=ConditionStatus.TRUE, reason=next(iter(kind.reasons)), last_transition_time=THEN
         )
-        for kind, reasons in REASONS_OF.items()
+        for kind in ConditionType
     ]
     speculation = SpeculationStatus(
         state=SpeculationState.ACTIVE,
@@ -86,7 +86,7 @@ def full_metrics() -> OwnMetrics:
     metrics.tuning.ticked(QWEN, a_decision(), POLICY)
     metrics.tuning.probed(QWEN, Probe("prod/a", 4, 6, (Slice(1, 1.0), Slice(0, 2.5))))
     metrics.demand.show(*QWEN, required_replicas=1, saturation_ratio=0.5, now=0)
-    metrics.other_installations.labels("active").set(0)
+    metrics.other_installations.set(0)
     metrics.left_out.labels("unreadable").inc()
     for counter in (metrics.reconciles, metrics.pushes, metrics.probes):
         counter.labels("done").inc(0)

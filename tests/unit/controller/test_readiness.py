@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from outrider.api.reasons import ConditionType, DegradedReason
+from outrider.api.conditions import ConditionType
+from outrider.api.reasons import DegradedReason
 from outrider.controller.reconcile.readiness import DegradedCause, Workload, blocked, find_trouble, judge
 from outrider.sizing.room import Shortage
 from tests.unit.controller.factories import (

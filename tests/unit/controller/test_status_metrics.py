@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from outrider.api.conditions import ConditionType
 from outrider.api.drafting import MAX_BATCH_SIZE, MAX_K
-from outrider.api.reasons import ConditionType
 from outrider.api.status import Status
 from outrider.controller.status_metrics import ShownModel, StatusMetrics, shown
 from outrider.controller.store import Key, StoredModel

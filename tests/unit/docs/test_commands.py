@@ -16,7 +16,7 @@ import typer
 import yaml
 
 from outrider.api import annotations
-from outrider.api.reasons import ConditionType
+from outrider.api.conditions import ConditionType
 from outrider.cli.main import app
 from tests.unit.docs.pages import PLACES, ROOT, Block, blocks, text_of
 from tests.unit.docs.shell import CHECKED, TAKEN_AS_THEY_ARE, commands, is_shell

@@ -21,13 +21,13 @@ _PARSERS = {
 }
 """Methods and functions that make values of a text."""
 
-_A_PERSONS_OWN = ("cli", "simulate", "bench", "sizing", "verify")
+_A_PERSONS_OWN = ("cli", "performance", "bench", "sizing", "verify")
 """Commands that a person runs on files and clusters of her own."""
 ELSEWHERE: Mapping[str, str] = {
     "foreign/reading.py": "the reader itself",
     "cluster/client.py": "answers of the API server; what it holds is read by its own readers",
     "cluster/lists.py": "pages of the API server's lists, bounded by their bytes",
-    "controller/kept.py": "what the operator itself put together",
+    "controller/kept_fields.py": "what the operator itself put together",
     "importing/documents.py": "a file of `outrider import`, whose text and values its reader bounds",
     "importing/flags.py": "one flag of that file",
     "importing/speculation.py": "one flag of that file",

@@ -13,14 +13,12 @@ from unittest.mock import patch
 import pytest
 
 from outrider.api.annotations import Instructions, Override
-from outrider.api.conditions import ConditionStatus, ConditionUpdate, conditions_of
+from outrider.api.conditions import ConditionStatus, ConditionType, ConditionUpdate, conditions_of
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import (
-    REASONS_OF,
     ActuationReason,
     AdviceReason,
     ConditionReason,
-    ConditionType,
     DegradedReason,
     DrafterReason,
     EffectiveReason,
@@ -85,7 +83,7 @@ async def after(place: Place, *, passes: int = 1) -> Found:
 
 
 def stored(place: Place) -> Found:
-    said = [(REASONS_OF[ConditionType(kind)], reason) for kind, reason in place.conditions.items()]
+    said = [(ConditionType(kind).reasons, reason) for kind, reason in place.conditions.items()]
     return [known for reasons_of, reason in said for known in reasons_of if known == reason]
 
 
@@ -328,9 +326,7 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
 )
 
 SCENES = (*RECONCILE, *TUNE)
-REASONS = [
-    pytest.param(reason, id=f"{kind}.{reason}") for kind, listed in REASONS_OF.items() for reason in listed
-]
+REASONS = [pytest.param(reason, id=f"{kind}.{reason}") for kind in ConditionType for reason in kind.reasons]
 
 
 @pytest.mark.parametrize("reason", REASONS)

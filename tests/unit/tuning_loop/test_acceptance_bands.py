@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
-from outrider.api.reasons import ConditionType, DrafterReason
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType, ConditionUpdate
+from outrider.api.reasons import DrafterReason
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.drafter_health import Answers, drafter_health

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from outrider.api.conditions import Condition, ConditionStatus
-from outrider.api.reasons import ConditionType, DrafterReason
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType
+from outrider.api.reasons import DrafterReason
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.report import ReportState, report

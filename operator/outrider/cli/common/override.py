@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
-from outrider.api.conditions import rfc3339
-from outrider.api.reasons import ConditionType, TuningReason
+from outrider.api.conditions import ConditionType, rfc3339
+from outrider.api.reasons import TuningReason
 from outrider.api.resource import Metadata, SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation

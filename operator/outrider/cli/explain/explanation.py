@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from outrider.api.reasons import ConditionType
+from outrider.api.conditions import ConditionType, Manager, conditions_owned_by
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
@@ -20,12 +20,7 @@ from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
 
 _SHOWN = (
-    ConditionType.TUNING_ACTIVE,
-    ConditionType.METRICS_AVAILABLE,
-    ConditionType.ACTUATION_CONVERGED,
-    ConditionType.SPECULATION_EFFECTIVE,
-    ConditionType.DRAFTER_HEALTHY,
-    ConditionType.LAUNCH_OPTIMAL,
+    *conditions_owned_by(Manager.TUNER),
     ConditionType.DEGRADED,
     ConditionType.KNOWN_ISSUES,
 )

@@ -9,25 +9,16 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from outrider.api.conditions import Condition, ConditionStatus
+from outrider.api.conditions import Condition, ConditionStatus, known_condition, reason_of
 from outrider.api.reason import Need
-from outrider.api.reasons import ConditionType, ReadyReason, TuningReason, reason_of
 from outrider.api.resource import Metadata
 from outrider.api.status import Status
 from outrider.api.validation_message import first_validation_message
-
-_GOOD_WHEN_FALSE = (ConditionType.DEGRADED, ConditionType.PROGRESSING)
 
 _PATIENCE = timedelta(minutes=2)
 """How long retries may fail before a person is needed: a scrape comes within it, and a pod has a new key."""
 
 _IF_IT_STAYS = "Run `outrider doctor` if this lasts longer than a minute."
-
-_SHOWN_ALTHOUGH_GOOD = (
-    ReadyReason.PARTIALLY_SERVING,
-    TuningReason.OVERRIDE_EXPIRED,
-    TuningReason.ANNOTATION_REFUSED,
-)
 
 
 class Urgency(StrEnum):
@@ -99,8 +90,9 @@ def _unseen(metadata: Metadata, status: Status) -> tuple[Finding, ...]:
 
 
 def _finding(condition: Condition, now: datetime) -> Finding | None:
-    good = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
-    if condition.status is good and condition.reason not in _SHOWN_ALTHOUGH_GOOD:
+    kind = known_condition(condition.type)
+    healthy = ConditionStatus.TRUE if kind is None else kind.healthy
+    if condition.status is healthy and (kind is None or condition.reason not in kind.notable):
         return None
     reason = reason_of(condition.type, condition.reason)
     return Finding(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from outrider.api.conditions import ConditionStatus, ConditionUpdate
-from outrider.api.reasons import AdviceReason, ConditionType, DegradedReason, ProgressingReason, ReadyReason
+from outrider.api.conditions import ConditionStatus, ConditionType, ConditionUpdate
+from outrider.api.reasons import AdviceReason, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
 from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
 from outrider.plan.names import CONTAINER

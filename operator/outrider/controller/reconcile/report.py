@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
-from outrider.api.reasons import ConditionType, EventReason, ProgressingReason, ReadyReason
+from outrider.api.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    ConditionUpdate,
+    Manager,
+    conditions_of,
+    conditions_owned_by,
+)
+from outrider.api.reasons import EventReason, ProgressingReason, ReadyReason
 from outrider.api.status import Status
 from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
@@ -21,12 +29,7 @@ from outrider.controller.watch import WriteThroughStore
 
 log = logging.getLogger(__name__)
 
-_OWN_CONDITIONS = (
-    ConditionType.READY,
-    ConditionType.PROGRESSING,
-    ConditionType.DEGRADED,
-    ConditionType.KNOWN_ISSUES,
-)
+_OWN_CONDITIONS = conditions_owned_by(Manager.RECONCILER)
 _OWN_FIELDS = (
     "observedGeneration",
     "reason",
@@ -38,7 +41,6 @@ _OWN_FIELDS = (
     "url",
     "weights",
 )
-_WARNINGS = (EventReason.NOT_READY, EventReason.DEGRADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,9 @@ class StatusReporter:
         self._answers.keep(answer, key_of(metadata))
         owner = Owner(metadata.namespace, metadata.name, metadata.uid)
         for reason, note in transitions(before, report.statements):
-            warning = reason in _WARNINGS
-            level = logging.WARNING if warning else logging.INFO
+            level = logging.WARNING if reason.severity == "Warning" else logging.INFO
             log.log(level, "%s/%s %s: %s", owner.namespace, owner.name, reason, note)
-            await self._events.emit(owner, reason, note, severity="Warning" if warning else "Normal")
+            await self._events.emit(owner, reason, note)
 
 
 def status_part(report: Report, before: Status, *, generation: int, now: datetime) -> dict[str, object]:

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.api.reasons import ConditionType, EventReason
+from outrider.api.conditions import ConditionType
+from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
@@ -59,11 +60,9 @@ class ClusterReporter:
         answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
         self._answers.keep(answer, Key(model.namespace, model.name))
 
-    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:  # noqa: ARG002
         """Write one Event about the model."""
-        await self._events.emit(
-            model.owner, reason, note, severity="Warning" if warning else "Normal", action="Tune"
-        )
+        await self._events.emit(model.owner, reason, note, action="Tune")
 
 
 @dataclass(frozen=True, slots=True)

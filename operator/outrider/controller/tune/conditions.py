@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
-from outrider.api.reasons import (
-    ActuationReason,
-    ConditionType,
-    EffectiveReason,
-    LaunchReason,
-    MetricsReason,
-    TuningReason,
-    reason_of,
-)
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType, ConditionUpdate, reason_of
+from outrider.api.reasons import ActuationReason, EffectiveReason, LaunchReason, MetricsReason, TuningReason
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
 from outrider.controller.tune.drafter_health import Answers, drafter_health

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outrider.api.conditions import Condition, ConditionStatus
-from outrider.api.reasons import ConditionType, EventReason, LaunchReason, TuningReason
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType
+from outrider.api.reasons import EventReason, LaunchReason, TuningReason
 from outrider.api.speculation import StructuralOff
 from outrider.controller.tune.model_tuner import TickOutcome
 from outrider.controller.tune.report import ReportState

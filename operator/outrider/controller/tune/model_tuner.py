@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from outrider.api.annotations import FORGET
-from outrider.api.reasons import ConditionType, TuningReason
+from outrider.api.conditions import ConditionType
+from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel

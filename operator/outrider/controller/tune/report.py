@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
-from outrider.api.reasons import ConditionType, DecisionReason, EventReason, LaunchReason, TuningReason
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType, ConditionUpdate, conditions_of
+from outrider.api.reasons import DecisionReason, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
     AppliedRow,
