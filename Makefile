@@ -120,6 +120,7 @@ golden: ## Write the golden manifests and traces; read the diff
 	$(RUN) python -m tests.unit.tuning.golden --write
 	$(RUN) python -m tests.unit.cli.plan_golden --write
 	$(RUN) python -m tests.unit.cli.render_golden --write
+	$(RUN) python -m tests.unit.importing.import_golden --write
 	$(RUN) python -m tests.unit.docs.how_to --write
 
 mutants: ## Change the safety files in small ways, and list changes that no test notices. Result in out/mutants. ARGS="--only law"

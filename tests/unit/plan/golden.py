@@ -19,12 +19,11 @@ from outrider.api.launch import LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import PlanSettings, plan
 from outrider.plan.network_policy import ControlPeers
+from outrider_protocol.releases import RELEASES
 from tests.unit.plan.factories import KEYS
 
 FOLDER = Path(__file__).parent / "golden"
-SETTINGS = PlanSettings(
-    engine_images={"0.32.0": "outrider/engine:0.32.0", "0.33.0": "outrider/engine:0.33.0"}
-)
+SETTINGS = PlanSettings(engine_images={release: f"outrider/engine:{release}" for release in RELEASES})
 
 
 class _Dumper(yaml.SafeDumper):

@@ -6,7 +6,15 @@ import pytest
 
 from outrider.runtimes.vllm.methods import ENGINE_METHODS, engine_config, unsupported_reason
 from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability
-from outrider_protocol.releases import VERSIONS, Response, Runner, parse_version, response
+from outrider_protocol.releases import (
+    NEWEST_VERSION,
+    VERSIONS,
+    Response,
+    Runner,
+    parse_version,
+    response,
+    version_text,
+)
 from tests.unit.plan.factories import a_model, a_plan, environment, flag
 
 SERVED = [method for method, traits in TRAITS.items() if traits.tunability is not Tunability.REFUSED]
@@ -76,9 +84,9 @@ def test_an_engine_older_than_the_plugin_is_refused() -> None:
 
 
 def test_an_engine_that_nobody_checked_is_refused() -> None:
-    reason = unsupported_reason(Method.NGRAM, "0.34.0")
+    reason = unsupported_reason(Method.NGRAM, f"0.{NEWEST_VERSION[1] + 1}.0")
     assert reason is not None
-    assert "set spec.engine.version to 0.33.0 or older" in reason
+    assert f"set spec.engine.version to {version_text(NEWEST_VERSION)}.0 or older" in reason
 
 
 @pytest.mark.parametrize(("text", "version"), [("0.33.0", (0, 33)), ("0.33.1rc2", (0, 33))])

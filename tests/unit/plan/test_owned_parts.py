@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from outrider.api.reasons import DegradedReason
 from outrider.plan import Plan
 from outrider.runtimes.vllm.environment import JOINED_VARIABLES, OWNED_VARIABLES
+from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import a_model, a_plan, engine_container, environment, pod_spec
 
 STOCK = {"method": "ngram", "tuning": {"mode": "Auto", "actuation": "Rollout"}}
@@ -70,7 +71,7 @@ def refusal(result: Plan) -> str:
             "env[PYTHONPATH]",
         ),
         ({"env": [{"name": "PYTHONHOME", "value": "/data"}]}, "env[PYTHONHOME] belongs to Outrider: leave"),
-        ({"$patch": "replace", "image": "outrider/engine:0.33.0"}, "containers[engine].command"),
+        ({"$patch": "replace", "image": f"outrider/engine:{DEFAULT_RELEASE}"}, "containers[engine].command"),
         ({"$patch": "delete"}, "containers[engine] belongs to Outrider"),
     ],
 )

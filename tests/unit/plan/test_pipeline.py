@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.api.reasons import DegradedReason
+from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import CPU, a_model, a_plan, environment, flag
 
 STAGES = {"pipeline": 2}
@@ -72,4 +73,4 @@ def test_v1_does_not_verify_adaptively() -> None:
     model = a_model(method="eagle3", speculation=off, engine={"modelRunner": "V1"})
     ((reason, message),) = a_plan(model).problems
     assert reason is DegradedReason.UNSUPPORTED
-    assert "V1 runner of vLLM 0.33.0 does not have enable_adaptive_verification" in message
+    assert f"V1 runner of vLLM {DEFAULT_RELEASE} does not have enable_adaptive_verification" in message

@@ -16,6 +16,7 @@ from outrider.plan import Plan
 from outrider.runtimes import RUNTIMES, missing_model
 from outrider.runtimes.engine_launch import EngineLaunch
 from outrider.runtimes.runtime import Args, EngineContainer
+from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import a_model, a_plan, arguments, engine_container, environment, pod_spec
 
 
@@ -106,7 +107,7 @@ def test_every_runtime_of_the_api_is_registered(kind: RuntimeKind) -> None:
 def test_a_model_is_planned_with_the_runtime_that_it_names() -> None:
     result = planned()
     container = engine_container(result)
-    assert (container["image"], container["command"]) == ("scratch:0.33.0", ["scratch"])
+    assert (container["image"], container["command"]) == (f"scratch:{DEFAULT_RELEASE}", ["scratch"])
     assert arguments(result) == ["serve", "qwen", "5"]
     assert environment(result)["SCRATCH_MODE"] == "draft"
     assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from outrider.api.speculative_config import OWNED_KEYS
 from outrider.plan import Plan
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
+from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import a_model, a_plan, flag
 
 OFF = {"mode": "Off"}
@@ -65,7 +66,7 @@ def test_no_key_that_the_planner_sets_can_be_given() -> None:
     assert {*json.loads(text), *set_by_methods} - suggested <= set(OWNED_KEYS)
 
 
-def planned(method: str, *, version: str = "0.33.0", **speculation: object) -> Plan:
+def planned(method: str, *, version: str = DEFAULT_RELEASE, **speculation: object) -> Plan:
     static = {"tuning": {"mode": "Off"}, "numSpeculativeTokens": None, **speculation}
     return a_plan(a_model(method=method, speculation=static, engine={"version": version}))
 

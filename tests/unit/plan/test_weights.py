@@ -12,6 +12,7 @@ from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
 from outrider.plan import Plan, PlanSettings
 from outrider.plan.names import MODEL_LABEL
 from outrider.plan.weights.fit import advice
+from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import (
     CACHE,
     COMMIT,
@@ -173,8 +174,8 @@ def test_the_program_comes_from_the_operators_image_where_the_engine_is_a_stock_
         engine={"image": "vllm/vllm-openai:v0.33.0"},
         speculation={**DRAFTER, "tuning": {"mode": "Off", "actuation": "Rollout"}},
     )
-    settings = PlanSettings(engine_images={"0.33.0": "registry/engine:0.33.0"})
-    assert container(a_plan(model, settings=settings))["image"] == "registry/engine:0.33.0"
+    settings = PlanSettings(engine_images={DEFAULT_RELEASE: "registry/engine:default"})
+    assert container(a_plan(model, settings=settings))["image"] == "registry/engine:default"
 
 
 def test_engines_load_the_commit_that_was_downloaded_read_only_and_offline() -> None:
