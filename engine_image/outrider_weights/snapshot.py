@@ -60,7 +60,7 @@ class Snapshot(ABC):
 
     @abstractmethod
     def entries(self, volume: Path) -> Iterable[Path]:
-        """Files of this snapshot and pieces of them; others are no file."""
+        """Files of this snapshot, and pieces of them. Folders among them are skipped."""
 
     @abstractmethod
     def sweep(self, volume: Path, *, shared: bool) -> None:
