@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,12 +23,9 @@ EXIT_CONFIG = 78
 
 def main(arguments: Sequence[str]) -> None:
     """Become the server, or a worker, or end with `EXIT_CONFIG` where a path is missing."""
-    for role, path in local_paths(arguments):
+    for role, path in local_paths(arguments).items():
         if not is_model(path):
-            report(
-                "ModelNotFound",
-                f"the {role} {path} does not exist or has no model configuration",
-            )
+            report("ModelNotFound", f"the {role} {path} does not exist or has no model configuration")
             sys.exit(EXIT_CONFIG)
     make_link_target()
     if HEADLESS in arguments:
@@ -45,17 +43,14 @@ def make_link_target() -> None:
         (Path.home() / CUBINS).mkdir(parents=True, exist_ok=True)
 
 
-def local_paths(arguments: Sequence[str]) -> Iterator[tuple[str, Path]]:
+def local_paths(arguments: Sequence[str]) -> dict[str, Path]:
     """The local paths of the model and the drafter in the server's flags; names of a hub are none."""
-    flags = ((flag.replace("_", "-"), value) for flag, value in _flags(arguments))
-    for flag, value in flags:
-        if flag == "--model":
-            named = [("model", value)]
-        elif flag == "--speculative-config":
-            named = [("drafter", _drafter(value))]
-        else:
-            continue
-        yield from ((role, Path(name)) for role, name in named if name.startswith(("/", "./", "../")))
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--model", nargs="?")
+    parser.add_argument("--speculative-config", "--speculative_config", nargs="?")
+    given, _ = parser.parse_known_args(arguments)
+    named = {"model": given.model or "", "drafter": _drafter(given.speculative_config or "")}
+    return {role: Path(name) for role, name in named.items() if name.startswith(("/", "./", "../"))}
 
 
 def is_model(path: Path) -> bool:
@@ -68,13 +63,6 @@ def report(reason: str, message: str) -> None:
     line = json.dumps({"reason": reason, "message": message})
     print(line, file=sys.stderr, flush=True)  # noqa: T201  the log of a process that has no logger yet
     leave(line)
-
-
-def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        flag, equals, value = argument.partition("=")
-        if flag.startswith("--"):
-            yield flag, value if equals else following
 
 
 def _drafter(speculative_config: str) -> str:

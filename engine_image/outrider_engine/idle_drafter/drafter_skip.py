@@ -18,9 +18,9 @@ from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 MAX_BEHIND = 2048
 """Maximum of missed tokens over all running requests: the work of a short prompt, and the hidden states to
@@ -51,56 +51,30 @@ class DrafterOrder:
 SKIP = DrafterOrder(skip=True)
 
 
-class Step(Protocol):
-    """A scheduled step."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A scheduled step.
 
-    @property
-    def num_speculative_tokens(self) -> int:
-        """The K that this step drafts."""
-        ...
+    num_speculative_tokens: the K that it drafts.
+    drafter_can_run: whether vLLM runs the drafter; it does not where a request nears the end of its context.
+    num_tokens: tokens that its requests compute.
+    computed: its requests, with their tokens in the KV cache as it begins.
+    gone: requests that ended since the step before.
+    begun: requests in their first step, or in the first one after a preemption, with their blocks.
+    grown: other requests that got blocks, with these.
+    text: tokens of a request from one position to another, as far as they are known.
+    blocks: all blocks of a request.
+    """
 
-    @property
-    def only_decodes(self) -> bool:
-        """No request computes a token of its prompt, nor one that it had before a preemption."""
-        ...
-
-    @property
-    def drafter_can_run(self) -> bool:
-        """Whether vLLM runs the drafter: it does not where a request nears the end of its context."""
-        ...
-
-    @property
-    def gone(self) -> Iterable[str]:
-        """Requests that ended since the step before."""
-        ...
-
-    @property
-    def computed(self) -> Mapping[str, int]:
-        """The requests of the step, with their tokens in the KV cache as it begins."""
-        ...
-
-    @property
-    def num_tokens(self) -> int:
-        """The tokens that its requests compute."""
-        ...
-
-    @property
-    def begun(self) -> Mapping[str, BlockIds]:
-        """Requests in their first step, or in the first one after a preemption, with their blocks."""
-        ...
-
-    @property
-    def grown(self) -> Mapping[str, BlockIds]:
-        """Other requests that got blocks, with these."""
-        ...
-
-    def text(self, request_id: str, begin: int, end: int) -> list[int]:
-        """Tokens of a request, as far as they are known."""
-        ...
-
-    def blocks(self, request_id: str) -> BlockIds:
-        """All blocks of a request."""
-        ...
+    num_speculative_tokens: int
+    drafter_can_run: bool
+    num_tokens: int
+    computed: Mapping[str, int]
+    gone: Iterable[str]
+    begun: Mapping[str, BlockIds]
+    grown: Mapping[str, BlockIds]
+    text: Callable[[str, int, int], list[int]]
+    blocks: Callable[[str], BlockIds]
 
 
 class DrafterSkip:
@@ -142,11 +116,16 @@ class DrafterSkip:
         # By block of the cache, the first of its tokens that was missed.
         self._blocks: dict[int, int] = {}
 
-    def scheduled(self, step: Step) -> DrafterOrder | None:
-        """The order for this step; None where the drafter does only what vLLM asks for."""
-        idle, self.left_out = step.num_speculative_tokens == 0 and step.only_decodes, False
+    def scheduled(self, idle: bool, read: Callable[[], Step]) -> DrafterOrder | None:
+        """The order for a step; None where the drafter does only what vLLM asks for.
+
+        idle: it drafts nothing and only decodes.
+        read: gives the step, which most steps do not need.
+        """
+        self.left_out = False
         if not (idle or self._begins or self._blocks):
             return None
+        step = read()
         for request_id in step.gone:
             self._forget(request_id)
         self._take_over(step)

@@ -12,11 +12,9 @@ would end the engine.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
-_MENDED = "_outrider_mended"
+from outrider_engine.vllm_adapter.wrapping import wrap
 
 
 def mend_on_cpu() -> None:
@@ -46,16 +44,11 @@ def mend(kernels: Any) -> None:
 
 def mend_top_k(sampler: Any) -> None:
     """Keep steps without drafts from vLLM's top-k. Repeated calls have no effect."""
-    original: Callable[[Any, Any], Any] = sampler.apply_top_k_only
-    if hasattr(original, _MENDED):
-        return
-
-    @functools.wraps(original)
-    def apply_top_k_only(logits: Any, k: Any) -> Any:
-        return original(logits, k) if len(k) else logits
-
-    setattr(apply_top_k_only, _MENDED, True)
-    sampler.apply_top_k_only = apply_top_k_only
+    wrap(
+        sampler,
+        "apply_top_k_only",
+        lambda original: lambda logits, k: original(logits, k) if len(k) else logits,
+    )
 
 
 def expand(

@@ -9,7 +9,6 @@ hidden states of these tokens, which are kept when a pass is skipped.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from outrider_engine.idle_drafter.hidden_state_cache import HiddenStateCache
 from outrider_engine.vllm_adapter.backfill_inputs import backfill_inputs
 from outrider_engine.vllm_adapter.kv_only_pass import kv_only_pass
 from outrider_engine.vllm_adapter.scheduler import ORDER
+from outrider_engine.vllm_adapter.wrapping import wrap
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -29,7 +29,6 @@ _OF_THE_TARGET = "get_mtp_target_hidden_states"
 _BROKEN = "outrider: the drafter cannot be skipped or catch up; it runs in every step now"
 
 _OURS = "_outrider"
-_ATTACHED = "_outrider_attached"
 
 
 def attach_to_drafter() -> None:
@@ -46,10 +45,8 @@ def attach_to_drafter() -> None:
 
 def attach(runner: Any, proposer: Any) -> None:
     """`attach_to_drafter` on given classes."""
-    if hasattr(proposer.propose, _ATTACHED):
-        return
-    runner.propose_draft_token_ids = _with_order(runner.propose_draft_token_ids)
-    proposer.propose = _obeying(proposer.propose)
+    wrap(runner, "propose_draft_token_ids", _with_order)
+    wrap(proposer, "propose", _obeying)
 
 
 class Drafter:
@@ -119,7 +116,6 @@ class Drafter:
 def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
     names = list(inspect.signature(original).parameters)[2:]
 
-    @functools.wraps(original)
     def propose_draft_token_ids(self: Any, scheduler_output: Any, *args: Any) -> Any:
         order: DrafterOrder | None = getattr(scheduler_output, ORDER, None)
         if order is None:
@@ -142,7 +138,6 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def propose(self: Any, num_speculative_tokens: int, *args: Any, **kwargs: Any) -> Any:
         drafter: Drafter | None = getattr(self, _OURS, None)
         if drafter is not None and drafter.order is not None and not drafter.broken:
@@ -157,7 +152,6 @@ def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
                 logger.exception(_BROKEN)
         return original(self, num_speculative_tokens, *args, **kwargs)
 
-    setattr(propose, _ATTACHED, True)
     return propose
 
 

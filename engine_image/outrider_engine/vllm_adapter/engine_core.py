@@ -7,7 +7,6 @@ schedules the next step before it updates from the last. ``post_step`` takes the
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.engine_config import facts_of
 from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler
 from outrider_engine.vllm_adapter.step_hooks import StepHooks
+from outrider_engine.vllm_adapter.wrapping import wrap
 from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.methods import K0
 from outrider_protocol.schedule import Schedule
@@ -54,15 +54,11 @@ def attach_to_engine_core() -> None:
 
 def attach(engine_core: Any, scheduler: Any) -> None:
     """`attach_to_engine_core` on given classes."""
-    if UTILITY_METHOD in vars(engine_core):
-        return
-    init, schedule, update = scheduler.__init__, scheduler.schedule, scheduler.update_from_output
-    post_step = engine_core.post_step
+    wrap(scheduler, "__init__", _with_control)
+    wrap(scheduler, "schedule", _with_schedule_hook)
+    wrap(scheduler, "update_from_output", _with_update_hook)
+    wrap(engine_core, "post_step", _with_drafts_asked_for)
     setattr(engine_core, UTILITY_METHOD, _run_verb)
-    scheduler.__init__ = _with_control(init)
-    scheduler.schedule = _with_schedule_hook(schedule)
-    scheduler.update_from_output = _with_update_hook(update)
-    engine_core.post_step = _with_drafts_asked_for(post_step)
 
 
 def _run_verb(engine_core: Any, verb: str, payload: object) -> dict[str, object]:
@@ -113,7 +109,6 @@ def hooks_for(scheduler: Any) -> StepHooks:
 
 
 def _with_control(original: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         try:
@@ -128,7 +123,6 @@ def _with_control(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
         hooks: StepHooks | None = getattr(self, _HOOKS, None)
         if hooks is None:
@@ -142,7 +136,6 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def update_from_output(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, scheduler_output, *args, **kwargs)
         hooks: StepHooks | None = getattr(self, _HOOKS, None)
@@ -154,7 +147,6 @@ def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_drafts_asked_for(original: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(original)
     def post_step(self: Any, *args: Any, **kwargs: Any) -> None:
         hooks: StepHooks | None = getattr(self.scheduler, _HOOKS, None)
         # A request for drafts is a call to another process, if the worker lives in one.

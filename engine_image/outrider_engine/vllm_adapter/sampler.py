@@ -9,11 +9,11 @@ computes one token, it depends on their number alone.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-_ATTACHED = "_outrider_attached"
+from outrider_engine.vllm_adapter.wrapping import wrap
+
 _KNOWN = "_outrider_undrafted"
 """Attribute of the runner: metadata of steps without drafts, by number of requests."""
 
@@ -31,14 +31,11 @@ def attach_to_sampler() -> None:
 
 def attach(runner: Any) -> None:
     """`attach_to_sampler` on a given class."""
-    if hasattr(runner._sample, _ATTACHED):
-        return
-    runner._sample = _plain_without_drafts(runner._sample)
-    runner._calc_spec_decode_metadata = _computed_once(runner._calc_spec_decode_metadata)
+    wrap(runner, "_sample", _plain_without_drafts)
+    wrap(runner, "_calc_spec_decode_metadata", _computed_once)
 
 
 def _plain_without_drafts(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def _sample(self: Any, logits: Any, spec_decode_metadata: Any) -> Any:
         plain = (
             spec_decode_metadata is not None
@@ -48,7 +45,6 @@ def _plain_without_drafts(original: Callable[..., Any]) -> Callable[..., Any]:
         )
         return original(self, logits, None if plain else spec_decode_metadata)
 
-    setattr(_sample, _ATTACHED, True)
     return _sample
 
 
@@ -58,7 +54,6 @@ def _has_thinking_budgets(runner: Any) -> bool:
 
 
 def _computed_once(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def _calc_spec_decode_metadata(self: Any, num_draft_tokens: Any, cu_num_scheduled_tokens: Any) -> Any:
         requests = len(num_draft_tokens)
         # A request computes one token besides its drafts.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider_engine.control.support import READ_STATES
-from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip
+from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip, Step
 
 ORDER = "outrider_order"
 """Attribute of the scheduler's output, which carries the order to the workers."""
@@ -101,14 +101,13 @@ class StepResult(NamedTuple):
 
 
 class ScheduledStep:
-    """Implements `drafter_skip.Step` on what ``schedule`` gave. Read only as far as asked."""
+    """What ``schedule`` gave. Read only as far as asked."""
 
-    __slots__ = ("_computed", "_prefill_tokens", "_vllm_output", "_vllm_scheduler")
+    __slots__ = ("_prefill_tokens", "_vllm_output", "_vllm_scheduler")
 
     def __init__(self, scheduler: Any, output: Any) -> None:
         self._vllm_scheduler: Any = scheduler
         self._vllm_output: Any = output
-        self._computed: dict[str, int] | None = None
         self._prefill_tokens: int | None = None
 
     @property
@@ -128,7 +127,7 @@ class ScheduledStep:
 
     @property
     def num_speculative_tokens(self) -> int:
-        """See `Step`."""
+        """The K that the step drafts."""
         k: int = self._vllm_output.num_spec_tokens_to_schedule
         return k
 
@@ -158,74 +157,62 @@ class ScheduledStep:
         return self._prefill_tokens
 
     @property
-    def only_decodes(self) -> bool:
-        """See `Step`."""
-        return bool(self.request_ids) and self.prefill_tokens == 0
-
-    @property
-    def drafter_can_run(self) -> bool:
-        """See `Step`."""
-        config: Any = self._vllm_scheduler.vllm_config.speculative_config
-        room: int = config.draft_model_config.max_model_len - config.num_speculative_tokens
-        tokens = self.request_ids
-        if max(self.computed.values(), default=0) + max(tokens.values(), default=0) <= room:
-            return True
-        return all(computed + tokens[name] <= room for name, computed in self.computed.items())
+    def idle(self) -> bool:
+        """It drafts nothing, and no request computes a token that was known before."""
+        return self.num_speculative_tokens == 0 and bool(self.request_ids) and self.prefill_tokens == 0
 
     @property
     def gone(self) -> Iterable[str]:
-        """See `Step`."""
+        """Requests that ended since the step before."""
         gone: Iterable[str] = self._vllm_output.finished_req_ids
         return gone
 
-    @property
-    def computed(self) -> Mapping[str, int]:
-        """See `Step`."""
-        if self._computed is None:
-            cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
-            self._computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
-            self._computed |= {one.req_id: one.num_computed_tokens for one in new}
-        return self._computed
+    def for_drafter(self) -> Step:
+        """The step as `DrafterSkip` needs it."""
+        scheduler, output = self._vllm_scheduler, self._vllm_output
+        cached, new = output.scheduled_cached_reqs, output.scheduled_new_reqs
+        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        computed |= {one.req_id: one.num_computed_tokens for one in new}
+        return Step(
+            num_speculative_tokens=self.num_speculative_tokens,
+            drafter_can_run=self._drafter_can_run(computed),
+            num_tokens=output.total_num_scheduled_tokens,
+            computed=computed,
+            gone=self.gone,
+            begun=_begun(cached, new),
+            grown=_grown(cached),
+            text=lambda name, begin, end: list(scheduler.requests[name].all_token_ids[begin:end]),
+            blocks=scheduler.kv_cache_manager.get_block_ids,
+        )
 
-    @property
-    def num_tokens(self) -> int:
-        """See `Step`."""
-        tokens: int = self._vllm_output.total_num_scheduled_tokens
-        return tokens
+    def _drafter_can_run(self, computed: Mapping[str, int]) -> bool:
+        config: Any = self._vllm_scheduler.vllm_config.speculative_config
+        room: int = config.draft_model_config.max_model_len - config.num_speculative_tokens
+        tokens = self.request_ids
+        if max(computed.values(), default=0) + max(tokens.values(), default=0) <= room:
+            return True
+        return all(number + tokens[name] <= room for name, number in computed.items())
 
-    @property
-    def begun(self) -> Mapping[str, BlockIds]:
-        """See `Step`."""
-        cached, new = self._vllm_output.scheduled_cached_reqs, self._vllm_output.scheduled_new_reqs
-        if not (new or cached.resumed_req_ids):
-            return _NONE
-        resumed = {
-            name: blocks
-            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
-            if name in cached.resumed_req_ids
-        }
-        return resumed | {one.req_id: one.block_ids for one in new}
 
-    @property
-    def grown(self) -> Mapping[str, BlockIds]:
-        """See `Step`."""
-        cached = self._vllm_output.scheduled_cached_reqs
-        if cached.new_block_ids.count(None) == len(cached.new_block_ids):
-            return _NONE
-        return {
-            name: blocks
-            for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
-            if blocks is not None and name not in cached.resumed_req_ids
-        }
+def _begun(cached: Any, new: Any) -> Mapping[str, BlockIds]:
+    if not (new or cached.resumed_req_ids):
+        return _NONE
+    resumed = {
+        name: blocks
+        for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+        if name in cached.resumed_req_ids
+    }
+    return resumed | {one.req_id: one.block_ids for one in new}
 
-    def text(self, request_id: str, begin: int, end: int) -> list[int]:
-        """See `Step`."""
-        return list(self._vllm_scheduler.requests[request_id].all_token_ids[begin:end])
 
-    def blocks(self, request_id: str) -> BlockIds:
-        """See `Step`."""
-        blocks: BlockIds = self._vllm_scheduler.kv_cache_manager.get_block_ids(request_id)
-        return blocks
+def _grown(cached: Any) -> Mapping[str, BlockIds]:
+    if cached.new_block_ids.count(None) == len(cached.new_block_ids):
+        return _NONE
+    return {
+        name: blocks
+        for name, blocks in zip(cached.req_ids, cached.new_block_ids, strict=True)
+        if blocks is not None and name not in cached.resumed_req_ids
+    }
 
 
 def _prefill_tokens(output: Any) -> int:

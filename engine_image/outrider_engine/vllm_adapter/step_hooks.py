@@ -43,7 +43,7 @@ class StepHooks:
         self._fast_loop_scheduled(step)
         if control.drafter_skip is not None:
             try:
-                order = control.drafter_skip.scheduled(step)
+                order = control.drafter_skip.scheduled(step.idle, step.for_drafter)
                 if order is not None:
                     step.order_drafter(order)
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine

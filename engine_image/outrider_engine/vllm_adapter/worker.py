@@ -6,7 +6,6 @@ A part that does not fit this vLLM is omitted alone, with an entry in the log.
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from collections.abc import Callable
@@ -14,11 +13,10 @@ from typing import Any
 
 from outrider_engine.control.support import K0_VARIABLE
 from outrider_engine.vllm_adapter import drafter, sampler
+from outrider_engine.vllm_adapter.wrapping import wrap
 from outrider_protocol.methods import K0
 
 logger = logging.getLogger("vllm.outrider")
-
-_ATTACHED = "_outrider_attached"
 
 
 def attach_to_workers() -> None:
@@ -34,11 +32,10 @@ def attach_to_workers() -> None:
 
 def attach(worker: Any) -> None:
     """`attach_to_workers` on a given class."""
-    original = worker.__init__
-    if hasattr(original, _ATTACHED):
-        return
+    wrap(worker, "__init__", _with_parts)
 
-    @functools.wraps(original)
+
+def _with_parts(original: Callable[..., None]) -> Callable[..., None]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         for part, without in parts().items():
             try:
@@ -47,8 +44,7 @@ def attach(worker: Any) -> None:
                 logger.exception("outrider: %s; the engine continues to serve", without)
         original(self, *args, **kwargs)
 
-    setattr(init, _ATTACHED, True)
-    worker.__init__ = init
+    return init
 
 
 def parts() -> dict[Callable[[], None], str]:

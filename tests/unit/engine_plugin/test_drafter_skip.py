@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider_engine.idle_drafter.drafter_skip import MAX_BEHIND, MAX_STEPS, DrafterOrder, DrafterSkip
+from outrider_engine.idle_drafter.drafter_skip import MAX_BEHIND, MAX_STEPS, DrafterOrder, DrafterSkip, Step
 
 BLOCK = 4
 TEXT = list(range(1000, 9000))
@@ -19,7 +19,7 @@ TEXT = list(range(1000, 9000))
 
 @dataclass
 class FakeStep:
-    """Implements `drafter_skip.Step`. A request has one token to compute by default."""
+    """A step of which each request has one token to compute by default."""
 
     computed: Mapping[str, int]
     num_speculative_tokens: int = 0
@@ -36,15 +36,22 @@ class FakeStep:
     def tokens(self) -> Mapping[str, int]:
         return dict.fromkeys(self.computed, 1) | dict(self.counts)
 
-    @property
-    def num_tokens(self) -> int:
-        return sum(self.tokens.values())
+    def read(self) -> Step:
+        return Step(
+            num_speculative_tokens=self.num_speculative_tokens,
+            drafter_can_run=self.drafter_can_run,
+            num_tokens=sum(self.tokens.values()),
+            computed=self.computed,
+            gone=self.gone,
+            begun=self.begun,
+            grown=self.grown,
+            text=lambda _, begin, end: TEXT[: self.known][begin:end],
+            blocks=lambda name: [self.held.get(name, [])],
+        )
 
-    def text(self, request_id: str, begin: int, end: int) -> list[int]:  # noqa: ARG002
-        return TEXT[: self.known][begin:end]
 
-    def blocks(self, request_id: str) -> list[list[int]]:
-        return [self.held.get(request_id, [])]
+def scheduled(following: DrafterSkip, step: FakeStep) -> DrafterOrder | None:
+    return following.scheduled(step.num_speculative_tokens == 0 and step.only_decodes, step.read)
 
 
 def a_following(*, max_tokens: int = 8192, unsure: int = 0, reads_states: bool = False) -> DrafterSkip:
@@ -59,7 +66,7 @@ def a_following(*, max_tokens: int = 8192, unsure: int = 0, reads_states: bool =
 
 def idle(following: DrafterSkip, *positions: int, name: str = "a") -> list[DrafterOrder | None]:
     """Steps that decode one token each with K=0."""
-    return [following.scheduled(FakeStep({name: position})) for position in positions]
+    return [scheduled(following, FakeStep({name: position})) for position in positions]
 
 
 def test_a_step_that_only_decodes_with_k_0_goes_without_the_drafter() -> None:
@@ -74,13 +81,13 @@ def test_a_step_that_only_decodes_with_k_0_goes_without_the_drafter() -> None:
     ids=["drafts", "prompt"],
 )
 def test_a_step_that_drafts_or_has_a_prompt_is_left_to_vllm(step: FakeStep) -> None:
-    assert a_following().scheduled(step) is None
+    assert scheduled(a_following(), step) is None
 
 
 def test_only_of_the_latest_step_it_is_told_whether_it_has_drafts() -> None:
     following = a_following()
     idle(following, 10)
-    following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3))
+    scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3))
     assert not following.left_out
 
 
@@ -88,22 +95,22 @@ def test_before_it_drafts_again_it_reads_what_it_missed() -> None:
     following = a_following()
     idle(following, 10, 11, 12)
     drafting = FakeStep({"a": 13}, num_speculative_tokens=3)
-    assert following.scheduled(drafting) == DrafterOrder(missed={"a": (10, TEXT[10:13])})
-    assert following.scheduled(FakeStep({"a": 14}, num_speculative_tokens=3)) is None
+    assert scheduled(following, drafting) == DrafterOrder(missed={"a": (10, TEXT[10:13])})
+    assert scheduled(following, FakeStep({"a": 14}, num_speculative_tokens=3)) is None
     assert following.tokens_caught_up == 3
 
 
 def test_it_reads_nothing_for_a_request_that_ended() -> None:
     following = a_following()
     idle(following, 10)
-    assert following.scheduled(FakeStep({"b": 5}, num_speculative_tokens=3, gone=["a"])) is None
+    assert scheduled(following, FakeStep({"b": 5}, num_speculative_tokens=3, gone=["a"])) is None
 
 
 def test_a_preempted_request_is_computed_anew_and_has_missed_nothing() -> None:
     following = a_following()
     idle(following, 10)
     again = FakeStep({"a": 0}, num_speculative_tokens=3, only_decodes=False, begun={"a": [[1, 2, 3]]})
-    assert following.scheduled(again) is None
+    assert scheduled(following, again) is None
 
 
 def test_it_never_falls_further_behind_than_a_short_prompt() -> None:
@@ -116,7 +123,7 @@ def test_it_never_falls_further_behind_than_a_short_prompt() -> None:
 def test_of_a_step_in_which_it_reads_what_it_missed_it_misses_the_tokens_itself() -> None:
     following = a_following()
     idle(following, *range(MAX_BEHIND + 1))
-    assert following.scheduled(FakeStep({"a": MAX_BEHIND + 1}, num_speculative_tokens=3)) == DrafterOrder(
+    assert scheduled(following, FakeStep({"a": MAX_BEHIND + 1}, num_speculative_tokens=3)) == DrafterOrder(
         missed={"a": (MAX_BEHIND, TEXT[MAX_BEHIND : MAX_BEHIND + 1])}
     )
 
@@ -125,20 +132,20 @@ def test_what_requests_missed_that_ended_holds_nobody_up() -> None:
     following = a_following()
     idle(following, *range(MAX_BEHIND))
     after = FakeStep({"b": 5}, gone=["a"])
-    assert following.scheduled(after) == DrafterOrder(skip=True)
+    assert scheduled(following, after) == DrafterOrder(skip=True)
 
 
 def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
     following = a_following(max_tokens=12)
     for position in range(6):
-        following.scheduled(FakeStep({"a": position}, held={"a": [1, 2]}))
+        scheduled(following, FakeStep({"a": position}, held={"a": [1, 2]}))
     prefixes = {"b": [[1, 2, 3]], "c": [[1, 2, 4]]}
     steps = (
         FakeStep({"b": 8, "c": 8}, num_speculative_tokens=3, only_decodes=False, gone=["a"], begun=prefixes),
         FakeStep({"b": 9, "c": 9}, num_speculative_tokens=3),
         FakeStep({"b": 10, "c": 10}, num_speculative_tokens=3),
     )
-    assert [following.scheduled(step) for step in steps] == [
+    assert [scheduled(following, step) for step in steps] == [
         DrafterOrder(missed={"b": (0, TEXT[:8]), "c": (0, TEXT[:2])}),
         DrafterOrder(missed={"c": (2, TEXT[2:8])}),
         None,
@@ -148,8 +155,8 @@ def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
 def test_it_waits_where_vllm_leaves_the_drafter_out() -> None:
     following = a_following()
     idle(following, 10)
-    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3, drafter_can_run=False)) is None
-    assert following.scheduled(FakeStep({"a": 12}, num_speculative_tokens=3)) == DrafterOrder(
+    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3, drafter_can_run=False)) is None
+    assert scheduled(following, FakeStep({"a": 12}, num_speculative_tokens=3)) == DrafterOrder(
         missed={"a": (10, TEXT[10:12])}
     )
 
@@ -157,37 +164,38 @@ def test_it_waits_where_vllm_leaves_the_drafter_out() -> None:
 def test_tokens_that_are_not_known_yet_are_read_later() -> None:
     following = a_following()
     idle(following, 10)
-    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3, known=10)) is None
-    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3)) is not None
+    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3, known=10)) is None
+    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3)) is not None
 
 
 def test_a_position_that_may_be_too_high_is_read_from_further_back() -> None:
     following = a_following(unsure=3)
     idle(following, 10)
-    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3)) == DrafterOrder(
+    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3)) == DrafterOrder(
         missed={"a": (7, TEXT[7:11])}
     )
 
 
 def test_a_request_that_takes_over_a_prefix_reads_what_was_missed_in_it_as_it_begins() -> None:
     following = a_following()
-    following.scheduled(FakeStep({"a": 6}, held={"a": [1, 2]}))
+    scheduled(following, FakeStep({"a": 6}, held={"a": [1, 2]}))
     beginning = FakeStep(
         {"b": 8}, only_decodes=False, gone=["a"], begun={"b": [[1, 2, 7]]}, held={"b": [1, 2, 7]}
     )
-    assert following.scheduled(beginning) == DrafterOrder(missed={"b": (6, TEXT[6:8])})
+    assert scheduled(following, beginning) == DrafterOrder(missed={"b": (6, TEXT[6:8])})
     beginning.begun, beginning.computed = {"c": [[1, 2, 8]]}, {"c": 8}
-    assert following.scheduled(beginning) is None
+    assert scheduled(following, beginning) is None
 
 
 def test_a_block_that_is_given_to_new_tokens_is_whole() -> None:
     following = a_following()
-    following.scheduled(FakeStep({"a": 6}, held={"a": [1, 2]}))
-    following.scheduled(
-        FakeStep({"b": 0}, only_decodes=False, gone=["a"], begun={"b": [[2, 1]]}, held={"b": [2, 1]})
+    scheduled(following, FakeStep({"a": 6}, held={"a": [1, 2]}))
+    scheduled(
+        following,
+        FakeStep({"b": 0}, only_decodes=False, gone=["a"], begun={"b": [[2, 1]]}, held={"b": [2, 1]}),
     )
     taking = FakeStep({"c": 8}, only_decodes=False, gone=["b"], begun={"c": [[2, 1, 3]]})
-    assert following.scheduled(taking) is None
+    assert scheduled(following, taking) is None
 
 
 # Where the drafter reads hidden states, too.
@@ -204,18 +212,18 @@ def test_everyone_reads_when_somebody_begins_so_that_nothing_is_kept_for_long() 
     following = a_following(reads_states=True)
     idle(following, 10, 11)
     beginning = FakeStep({"a": 12, "b": 0}, only_decodes=False, begun={"b": [[1]]})
-    assert following.scheduled(beginning) == DrafterOrder(missed={"a": (10, TEXT[10:12])})
+    assert scheduled(following, beginning) == DrafterOrder(missed={"a": (10, TEXT[10:12])})
 
 
 def test_nothing_counts_as_missed_in_a_step_of_which_no_states_are_kept() -> None:
     following = a_following(reads_states=True)
-    assert following.scheduled(FakeStep({"a": 10}, drafter_can_run=False)) is None
-    assert following.scheduled(FakeStep({"a": 11}, num_speculative_tokens=3)) is None
+    assert scheduled(following, FakeStep({"a": 10}, drafter_can_run=False)) is None
+    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3)) is None
 
 
 def test_blocks_that_nobody_can_read_any_more_are_told_as_they_are_given_back() -> None:
     following = a_following(reads_states=True)
-    following.scheduled(FakeStep({"a": 6}, held={"a": [1, 2]}))
+    scheduled(following, FakeStep({"a": 6}, held={"a": [1, 2]}))
     assert following.given_back([[1, 2]]) == {2}
     assert following.given_back([[1, 2]]) == set()
 
@@ -302,7 +310,7 @@ class World:
             held=self.held,
             gone=self.gone,
         )
-        order, self.gone = self.following.scheduled(step) or DrafterOrder(), []
+        order, self.gone = scheduled(self.following, step) or DrafterOrder(), []
         for name, (first, text) in order.missed.items():
             assert text == TEXT[first : first + len(text)]
             if self.following.reads_states:

@@ -228,7 +228,9 @@ def attributes_of_vllm(scope: ast.AST, names: set[str]) -> Iterator[tuple[int, s
         match node:
             case ast.Attribute(value=value, attr=name, ctx=ast.Load()) if rooted(value, names):
                 yield node.lineno, name
-            case ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name)), *_]):
+            case ast.Call(
+                func=ast.Name(id="getattr" | "wrap"), args=[value, ast.Constant(value=str(name)), *_]
+            ):
                 if rooted(value, names):
                     yield node.lineno, name
 
@@ -267,6 +269,7 @@ def test_no_other_room_imports_vllm_or_knows_its_objects() -> None:
         "def f(output: Any):\n    new, old = output.scheduled_new_reqs, 1\n    return new[0].no_such_field",
         "def f(self):\n    return self._engine_client.engine_core.no_such_call()",
         "def f(self):\n    return getattr(self._engine_client.engine_core, 'no_such_call', None)",
+        "def f(runner: Any):\n    wrap(runner, 'no_such_call', hook)",
     ],
 )
 def test_a_name_without_an_expectation_is_found(code: str) -> None:
