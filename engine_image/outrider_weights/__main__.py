@@ -56,15 +56,25 @@ def bring(wanted: Wanted, *, port: int) -> dict[str, dict[str, object]]:
 
     with served(look, port):
         for snapshot in distinct:
-            _bring(snapshot, volume)
-    return {snapshot.role: _report(snapshot, volume) for snapshot in snapshots}
+            log.info("%s at %s: %.1f GB", snapshot.name, snapshot.revision, snapshot.size / 1e9)
+            try:
+                snapshot.bring(volume)
+            except Exception as error:  # whatever it is, its cause has to reach the status
+                raise explained(error, snapshot.name) from error
+    return {
+        each.role: {
+            **{"path": each.path, "revision": each.revision, "bytes": each.size},
+            **describe(volume / each.path),
+        }
+        for each in snapshots
+    }
 
 
 def _resolved(artifact: Artifact | BucketArtifact) -> Snapshot:
     if isinstance(artifact, Artifact):
         try:
             return hub.resolve(artifact)
-        except Exception as error:  # whatever it is, its cause has to reach the status
+        except Exception as error:  # likewise
             raise explained(error, f"hf://{artifact.repository}") from error
     try:
         from outrider_weights import bucket
@@ -72,19 +82,6 @@ def _resolved(artifact: Artifact | BucketArtifact) -> Snapshot:
         message = "the engine's image has no obstore, which s3:// takes: use the image of this release"
         raise DownloadError(Reason.FAILED, message) from error
     return bucket.resolve(artifact)
-
-
-def _bring(snapshot: Snapshot, volume: Path) -> None:
-    log.info("%s at %s: %.1f GB", snapshot.name, snapshot.revision, snapshot.size / 1e9)
-    try:
-        snapshot.bring(volume)
-    except Exception as error:  # likewise
-        raise explained(error, snapshot.name) from error
-
-
-def _report(snapshot: Snapshot, volume: Path) -> dict[str, object]:
-    sizes = describe(volume / snapshot.path)
-    return {"path": snapshot.path, "revision": snapshot.revision, "bytes": snapshot.size, **sizes}
 
 
 if __name__ == "__main__":

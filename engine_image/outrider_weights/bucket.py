@@ -131,24 +131,21 @@ class BucketSnapshot(Snapshot):
         return content
 
     def _verify(self, folder: Path) -> None:
-        for name, digest in self._checksums(folder):
-            path = file_below(folder, name, root=folder)
-            with path.open("rb") as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
-            if found != digest:
-                path.unlink(missing_ok=True)
-                told = f"{name} of {self.name} is not what its {CHECKSUMS} says; it is fetched again"
-                raise DownloadError(Reason.CHECKSUM, f"{told}. If this stays, upload it anew")
-
-    def _checksums(self, folder: Path) -> Iterator[tuple[str, str]]:
         names = {each.name for each in self.files}
         if CHECKSUMS not in names:
             return
         for line in (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines():
             digest, _, rest = line.partition(" ")
             name = rest.lstrip(" *").removeprefix("./")
-            if name in names:
-                yield name, digest.lower()
+            if name not in names:
+                continue
+            path = file_below(folder, name, root=folder)
+            with path.open("rb") as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
+            if found != digest.lower():
+                path.unlink(missing_ok=True)
+                what = f"{name} of {self.name} is not what its {CHECKSUMS} says; it is fetched again"
+                raise DownloadError(Reason.CHECKSUM, f"{what}. If this stays, upload it anew")
 
 
 def resolve(artifact: BucketArtifact) -> BucketSnapshot:

@@ -16,7 +16,7 @@ from outrider_engine.control.lookup import LookupTable, Scheduler
 from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.push import Control, accept, lapse, require_in_force
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
-from outrider_engine.control.startup_profile import Sweep, Visit
+from outrider_engine.control.startup_profile import StartupProfile, Visit
 from outrider_engine.control.state import Measurement
 from outrider_engine.control.support import EngineFacts, fast_loop_obstacle, obstacle, refused_k
 from outrider_engine.counting.measure import Backlog, Meter, Step
@@ -77,8 +77,8 @@ class EngineCoreControl:
         # Under the fence in force. A replayed request must not run its probe again.
         self._probes_run: deque[str] = deque(maxlen=_MAX_PROBES_KNOWN)
         self._self_test = SelfTest(faults=refused_k(facts))
-        self._sweep = Sweep()
-        self._sweep_meter: Meter | None = None
+        self._profile = StartupProfile()
+        self._profile_meter: Meter | None = None
         self._step_times: list[StepTime] = []
         if self._self_test.failed & self._table.limits.captured:
             self._heed_self_test()
@@ -87,7 +87,7 @@ class EngineCoreControl:
     @property
     def meter(self) -> Meter | None:
         """The meter while steps are to be counted; during the startup profile, the profile's own."""
-        return (self._sweep_meter or self._meter) if self._measuring else None
+        return (self._profile_meter or self._meter) if self._measuring else None
 
     # The hooks of a step. None of them ever raises: a failure disables for good what failed, and the engine
     # continues to serve.
@@ -119,7 +119,7 @@ class EngineCoreControl:
         try:
             before = self._overlaid()
             self._probe = self._probe.after(step) if self._probe else None
-            self._self_test, self._sweep = self._self_test.after(step), self._sweep.after(step)
+            self._self_test, self._profile = self._self_test.after(step), self._profile.after(step)
             if self._overlaid() != before:
                 self._install()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
@@ -127,7 +127,7 @@ class EngineCoreControl:
 
     def measuring_failed(self, error: Exception) -> None:
         """Steps cannot be counted any more. Schedules and leases stay as they are."""
-        self._meter, self._sweep_meter, self._measuring = None, None, False
+        self._meter, self._profile_meter, self._measuring = None, None, False
         self.fast_loop.disable("steps cannot be counted any more")
         self._failed("the measuring hook", error, "serving continues without counting")
 
@@ -225,7 +225,7 @@ class EngineCoreControl:
             probe=self._probe.to_wire() if self._probe else None,
             fastLoop=self.fast_loop.to_wire(),
             selfTest=self._self_test.to_wire(),
-            startupProfile=self._sweep.to_wire(),
+            startupProfile=self._profile.to_wire(),
             engines=1,
             enginesAgree=True,
             problems=sorted(problems),
@@ -288,7 +288,7 @@ class EngineCoreControl:
 
     def begin_profile(self, seconds: float) -> list[Visit]:
         """The visits, in order; none when no profile can be measured or one has begun before."""
-        self._sweep, visits = self._sweep.begun(
+        self._profile, visits = self._profile.begun(
             self._table.limits.usable,
             max_num_seqs=self._facts.max_num_seqs,
             room=self._facts.room,
@@ -297,29 +297,29 @@ class EngineCoreControl:
             now=self._clock(),
         )
         if visits:
-            self._sweep_meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
+            self._profile_meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
         return visits
 
     def begin_visit(self, visit: Visit) -> None:
         """Let steps of this batch size run one K after the other."""
-        self._sweep = self._sweep.with_visit(visit["batchSize"], visit["contextTokens"], self._clock())
+        self._profile = self._profile.with_visit(visit["batchSize"], visit["contextTokens"], self._clock())
         self._install()
 
     @property
     def visiting(self) -> bool:
         """Whether the visit has parts left."""
         self.before_schedule()
-        return self._sweep.visiting
+        return self._profile.visiting
 
     def end_visit(self) -> None:
         """Return to the schedule."""
-        self._sweep = self._sweep.left()
+        self._profile = self._profile.left()
         self._install()
 
     def end_profile(self, fault: str | None) -> None:
         """Close the startup profile. From here on steps serve clients."""
-        self._sweep = self._sweep.closed(fault, now=self._clock())
-        self._step_times, self._sweep_meter = self._sweep.step_times(), None
+        self._profile = self._profile.closed(fault, now=self._clock())
+        self._step_times, self._profile_meter = self._profile.step_times(), None
         if self._meter is not None:
             self._meter.forget()
         self._install()
@@ -332,7 +332,7 @@ class EngineCoreControl:
         now, before = self._clock(), self._timed()
         control, self_test = self._control, self._self_test
         self._control, self._self_test = lapse(control, now), self_test.at(now)
-        self._sweep = self._sweep.at(now)
+        self._profile = self._profile.at(now)
         if self._self_test is not self_test:
             self._heed_self_test()
         if self._control is not control:
@@ -345,7 +345,7 @@ class EngineCoreControl:
             self._install()
 
     def _timed(self) -> tuple[object, ...]:
-        return self._control, self._probe, self._self_test, self._sweep.visiting
+        return self._control, self._probe, self._self_test, self._profile.visiting
 
     def _heed_self_test(self) -> None:
         self._obstacle = self._obstacle or self._self_test.obstacle
@@ -360,13 +360,13 @@ class EngineCoreControl:
         """Whether neither a probe nor the self-test nor the startup profile runs."""
         testing = self._self_test.state is SelfTestState.RUNNING
         probing = self._probe is not None and self._probe.running
-        return not (testing or probing or self._sweep.visiting)
+        return not (testing or probing or self._profile.visiting)
 
     def _overlaid(self) -> list[int | None]:
         return [overlay.k_in_force if overlay else None for overlay in self._overlays()]
 
     def _overlays(self) -> tuple[Probe | None, ...]:
-        return self._probe, self._self_test.trial, self._sweep.probe
+        return self._probe, self._self_test.trial, self._profile.probe
 
     def _end_probe(self, reason: ProbeReason) -> None:
         self._probe = self._probe.ended(reason) if self._probe else None
@@ -393,7 +393,7 @@ class EngineCoreControl:
         self.fast_loop.disable(self._obstacle)
         self._end_probe(ProbeReason.LEASE_LAPSED)
         self._self_test = replace(self._self_test, trial=None)
-        self._sweep = self._sweep.left()
+        self._profile = self._profile.left()
         # The step must continue even where the schedule cannot be written.
         with suppress(Exception):
             self._install()

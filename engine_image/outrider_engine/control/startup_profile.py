@@ -91,7 +91,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class StartupProfile:
     """The profile so far. ``probe``: the K of the current visit's batch."""
 
     state: SweepState = SweepState.SKIPPED
@@ -123,7 +123,7 @@ class Sweep:
         seconds: float,
         obstacle: str | None,
         now: float,
-    ) -> tuple[Sweep, list[Visit]]:
+    ) -> tuple[StartupProfile, list[Visit]]:
         """The profile as it begins, and its visits. A second front end gets none."""
         if self.state is not SweepState.SKIPPED or self.began:
             return self, []
@@ -133,7 +133,7 @@ class Sweep:
         sweep = replace(self, state=SweepState.RUNNING, note="", ks=tuple(sorted(ks)))
         return replace(sweep, began=now, ends_at=now + seconds), visits
 
-    def with_visit(self, batch: int, context: int, now: float) -> Sweep:
+    def with_visit(self, batch: int, context: int, now: float) -> StartupProfile:
         """The profile in a visit: steps of this batch size run every K, ascending and descending by turns."""
         if not self.running:
             return self
@@ -144,7 +144,7 @@ class Sweep:
         visits = {**self.visits, (batch, context): before + 1}
         return replace(self, context=context, probe=start(request, now), visits=visits)
 
-    def after(self, step: Step) -> Sweep:
+    def after(self, step: Step) -> StartupProfile:
         """The profile after a finished step; a step that computes prompts does not count."""
         probe = self.probe
         if probe is None or not probe.running or step.prefill_tokens:
@@ -157,15 +157,15 @@ class Sweep:
         known, visit = self.samples.get(cell, Samples()), self.visits[cell.batch, cell.context]
         return replace(continued, samples={**self.samples, cell: known.with_step(step, visit)})
 
-    def at(self, now: float) -> Sweep:
+    def at(self, now: float) -> StartupProfile:
         """The profile at this moment: its visit has ended when the budget is spent."""
         return self if self.probe is None else replace(self, probe=self.probe.at(now))
 
-    def left(self) -> Sweep:
+    def left(self) -> StartupProfile:
         """The profile after its visit, complete or not."""
         return replace(self, probe=None)
 
-    def closed(self, fault: str | None, *, now: float) -> Sweep:
+    def closed(self, fault: str | None, *, now: float) -> StartupProfile:
         """The profile at its end. ``fault``: why the front end could not finish it."""
         if not self.running:
             return self

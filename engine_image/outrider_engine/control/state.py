@@ -8,7 +8,7 @@ from typing import TypedDict, cast
 from outrider_engine import __version__
 from outrider_engine.control.fast_loop_chooser import no_fast_loop
 from outrider_engine.control.self_test import SelfTest
-from outrider_engine.control.startup_profile import Sweep
+from outrider_engine.control.startup_profile import StartupProfile
 from outrider_engine.control.support import data_parallel_obstacle
 from outrider_engine.counting.measure import CellSums
 from outrider_protocol.engine_state import LiveTuning, Source, State, StepTime
@@ -57,7 +57,7 @@ def unavailable(reason: str) -> State:
         probe=None,
         fastLoop=no_fast_loop(reason),
         selfTest=SelfTest().to_wire(),
-        startupProfile=Sweep().to_wire(),
+        startupProfile=StartupProfile().to_wire(),
         engines=1,
         enginesAgree=True,
         problems=[],

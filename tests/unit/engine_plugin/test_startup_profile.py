@@ -20,7 +20,7 @@ from outrider_engine.control.startup_profile import (
     MIN_STEPS,
     SHORT_CONTEXT,
     STEPS_PER_SLICE,
-    Sweep,
+    StartupProfile,
     Visit,
     batch_sizes,
     in_halves,
@@ -50,15 +50,15 @@ ROOMY = Room(request=8192, cache=10**7)
 KS = (0, 3)
 
 
-def begun(*, room: Room = ROOMY, seconds: float = 20.0) -> tuple[Sweep, list[Visit]]:
-    return Sweep().begun(KS, max_num_seqs=8, room=room, seconds=seconds, obstacle=None, now=10.0)
+def begun(*, room: Room = ROOMY, seconds: float = 20.0) -> tuple[StartupProfile, list[Visit]]:
+    return StartupProfile().begun(KS, max_num_seqs=8, room=room, seconds=seconds, obstacle=None, now=10.0)
 
 
 def a_step(k: int, *, seconds: float = 0.01, batch: int = 2, mixed: bool = False, prefill: int = 0) -> Step:
     return Step(batch, k, mixed, seconds, batch, prefill_tokens=prefill, context_tokens=100 * batch)
 
 
-def visited(found: Sweep, **wrong: float) -> Sweep:
+def visited(found: StartupProfile, **wrong: float) -> StartupProfile:
     """One visit of two requests, as an engine runs it: the first step of a slice is mixed."""
     found = found.with_visit(2, SHORT_CONTEXT, now=11.0)
     while found.visiting:
@@ -227,7 +227,7 @@ class FakeEngines(EnginesByVerb):
         self.endless = False
 
     async def state(self, _: None) -> State:
-        return cast(State, {**unavailable(""), "startupProfile": Sweep().to_wire()})
+        return cast(State, {**unavailable(""), "startupProfile": StartupProfile().to_wire()})
 
     async def begin_profile(self, seconds: float) -> list[Visit]:
         assert seconds > 0
