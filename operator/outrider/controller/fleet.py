@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,7 +58,7 @@ class TunedModel:
     """Token budget of one engine step, if the user set it."""
     instructions: Instructions = field(default_factory=Instructions)
     """The user's instructions in annotations."""
-    coming: tuple[EnginePod, ...] = ()
+    starting_pods: tuple[EnginePod, ...] = ()
     """Starting pods: with an address, and not ready."""
     replicas: int = 1
     """Number of wanted pods."""
@@ -107,3 +107,19 @@ class Fleet(Protocol):
     def tuned_model(self, key: Key) -> TunedModel | None:
         """One model; None if it cannot be tuned or does not exist."""
         ...
+
+
+class OwnFleet:
+    """The part of a fleet that this installation manages. manages: whether it manages a namespace."""
+
+    def __init__(self, fleet: Fleet, manages: Callable[[str], bool]) -> None:
+        self._fleet = fleet
+        self._manages = manages
+
+    def tuned_models(self) -> Sequence[TunedModel]:
+        """Models that no other operator manages."""
+        return [model for model in self._fleet.tuned_models() if self._manages(model.namespace)]
+
+    def tuned_model(self, key: Key) -> TunedModel | None:
+        """See `Fleet.tuned_model`."""
+        return self._fleet.tuned_model(key) if self._manages(key.namespace) else None

@@ -14,11 +14,11 @@ from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import Owner
 from outrider.controller.cpu_budget import CpuBudget, Overspent, planning_rests
+from outrider.controller.fleet import OwnFleet
 from outrider.controller.launch_orders import ClusterLaunchOrders
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.reconcile.shared_models import OwnFleet
 from outrider.controller.settings import EngineUser, Settings, own_namespace
 from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
@@ -27,9 +27,10 @@ from outrider.controller.traces import Traces
 from outrider.controller.tune.background_writes import ClusterReporter
 from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.metrics_source import open_source
-from outrider.controller.tune.model_tuner import Timing
-from outrider.controller.tune.stored_state import ClusterStateStore
-from outrider.controller.tune.tuning_loop import TuningLoop
+from outrider.controller.tune.model_tuner import Engines
+from outrider.controller.tune.timing import Timing
+from outrider.controller.tune.tuner_store import ClusterStateStore
+from outrider.controller.tune.tuning_loop import ApiServer, Observability, TuningLoop
 from outrider.controller.watch import ClusterWatch, Watches, WriteThroughStore
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
@@ -91,10 +92,12 @@ class Leader:
             metrics=metrics,
             urgent=self._look_now,
         )
-        self._reporter = ClusterReporter(cluster, WriteThroughStore(self._store, self._somebody_changed))
-        self._states = ClusterStateStore(cluster, self._store)
-        self._launch_orders = ClusterLaunchOrders(cluster, self._store, self._queue.add)
-        self._epochs = ScheduleVersions()
+        self._api_server = ApiServer(
+            ClusterReporter(cluster, WriteThroughStore(self._store, self._somebody_changed)),
+            ClusterStateStore(cluster, self._store),
+            ClusterLaunchOrders(cluster, self._store, self._queue.add),
+        )
+        self._versions = ScheduleVersions()
         self._term = term
         self._loop: TuningLoop | None = None
         self.has_view = False
@@ -174,32 +177,27 @@ class Leader:
     async def _tune(self) -> None:
         settings = self._settings
         fleet = OwnFleet(StoreFleet(self._store), self._others.manages)
-        engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
+        client = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
             async with open_source(settings, fleet) as source:
                 self._loop = TuningLoop(
-                    fleet=fleet,
-                    source=source,
-                    engines=engines,
-                    reporter=self._reporter,
-                    states=self._states,
-                    launch_orders=self._launch_orders,
-                    epochs=self._epochs,
-                    term=self._term,
-                    timing=Timing(
+                    fleet,
+                    source,
+                    Engines(client, self._versions, self._term),
+                    self._api_server,
+                    Timing(
                         tick=settings.tuning_interval_seconds,
                         push_lease=settings.push_lease_seconds,
                         settle=settings.scale_settle_seconds,
                     ),
-                    metrics=self._metrics,
-                    traces=self._traces,
+                    observability=Observability(self._metrics, self._traces),
                 )
                 await self._loop.run()
         finally:
             self._loop = None
             # The next loop does not know which models this one has counted.
             self._metrics.tuning.clear()
-            await engines.aclose()
+            await client.aclose()
 
     def _somebody_changed(self, key: Key) -> None:
         self._queue.add(key)

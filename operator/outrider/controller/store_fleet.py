@@ -6,15 +6,14 @@ import logging
 
 from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.api.quantity import duration_seconds
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation, Speculation
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.launch_orders import read_order
+from outrider.controller.policy_from_spec import policy_from_spec, relaunching_from_spec
 from outrider.controller.store import Key, Store, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
@@ -22,13 +21,10 @@ from outrider.plan import settled
 from outrider.plan.names import CANARY, CONTAINER, CONTROL_PORT_NAME, PORT_NAME, ROLE_LABEL
 from outrider.plan.rollout import Memory
 from outrider.runtimes import runtime_of
-from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.rules import Relaunching
-from outrider_protocol.methods import K0, TRAITS, Method
+from outrider_protocol.methods import TRAITS
 
 log = logging.getLogger(__name__)
 
-_NO_DEVIATION = 1e-3
 _REVISION_LABELS = ("pod-template-hash", "leaderworkerset.sigs.k8s.io/template-revision-hash")
 """Labels that a Deployment or a LeaderWorkerSet sets on its pods, with another value per template."""
 
@@ -79,7 +75,7 @@ class StoreFleet:
         reconciled = self._store.reconciled.get(key_of(stored.metadata))
         if not spec.live or reconciled is None:
             return None
-        policy = _policy(spec)
+        policy = policy_from_spec(spec)
         engines = self._engine_pods(key_of(stored.metadata), reconciled.key)
         return TunedModel(
             namespace=stored.metadata.namespace,
@@ -98,10 +94,10 @@ class StoreFleet:
                 actuation=spec.speculation.tuning.actuation,
             ),
             pods=tuple(pod for pod, ready in engines if ready),
-            coming=tuple(pod for pod, ready in engines if not ready),
+            starting_pods=tuple(pod for pod, ready in engines if not ready),
             replicas=spec.replicas,
             ranks=spec.parallelism.data,
-            relaunching=_relaunching(spec),
+            relaunching=relaunching_from_spec(spec),
             searches_text=TRAITS[spec.speculation.method].searches_text,
             stored_order=self._order(stored),
             returned_table=self._returned_table(key_of(stored.metadata), spec),
@@ -132,38 +128,6 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
     found = (pod.metadata.labels.get(label) for label in _REVISION_LABELS)
     revision = next(filter(None, found), "")
     return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary, revision=revision)
-
-
-def _policy(spec: Spec) -> Policy:
-    policy = Policy(spec.candidates(), runtime_of(spec).largest_batch(spec.engine.args))
-    if TRAITS[spec.speculation.method].searches_text:
-        policy = policy.changed(min_draft_share=0.0)
-    if spec.one_k:
-        # K=0 is then a launch without drafter, so it has no overhead.
-        return policy.changed(k0_tax=0.0, k0_tax_deviation=_NO_DEVIATION)
-    return policy.with_idle_drafter() if _idles(spec.speculation) else policy
-
-
-def _idles(speculation: Speculation) -> bool:
-    """Whether the drafter runs no pass at K=0: it searches the text, or the plugin skips it."""
-    if TRAITS[speculation.method].searches_text:
-        return True
-    tuning = speculation.tuning
-    left_out = speculation.method is Method.DRAFT_MODEL and tuning.k0 is not K0.SYNC
-    return left_out and tuning.actuation is Actuation.LIVE
-
-
-def _relaunching(spec: Spec) -> Relaunching:
-    tuning = spec.speculation.tuning
-    return Relaunching(
-        actuation=tuning.actuation,
-        structural_off=tuning.structural_off,
-        canary=tuning.canary,
-        interval_seconds=duration_seconds(tuning.relaunch_interval),
-        # Pods may start one by one, each within the progress deadline.
-        deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
-        one_k=spec.one_k,
-    )
 
 
 def _launch_of(pod: Pod) -> Launch:

@@ -18,7 +18,7 @@ from outrider.cli.common.cluster import read_model
 from outrider.cli.common.output import CommandError
 from outrider.cli.explain.explanation import explanation
 from outrider.cli.main import app
-from outrider.controller.tune.snapshot import TunerSnapshot, write_knowledge
+from outrider.controller.tune.snapshot import TunerSnapshot, write_snapshot
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.tuning.state import TunerState
 from tests.unit.cli.kubernetes import Kubernetes, serving
@@ -167,7 +167,7 @@ def stored(text: str) -> Answer:
 def kept() -> str:
     model = a_model()
     state = TunerState.start(model.static, model.policy)
-    return write_knowledge(TunerSnapshot(TuningMode.AUTO, model.static, state, ESTIMATES))
+    return write_snapshot(TunerSnapshot(TuningMode.AUTO, model.static, state, ESTIMATES))
 
 
 async def test_estimates_come_from_what_the_tuner_stored() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
-from outrider.controller.tune.engine_tables import ScheduleVersions
+from outrider.controller.tune.model_tuner import Engines
+from outrider.controller.tune.timing import Timing
+from outrider.controller.tune.tuning_loop import ApiServer, Observability
+from outrider.telemetry.source import MetricsSource
 
 
 class FakeLoop:
@@ -24,17 +26,15 @@ class FakeLoop:
 
     def __init__(
         self,
-        *,
         fleet: Fleet,
-        epochs: ScheduleVersions,
-        term: Callable[[], int],
-        metrics: OwnMetrics,
-        **_: Any,
+        _source: MetricsSource,
+        engines: Engines,
+        *_: ApiServer | Timing,
+        observability: Observability,
     ) -> None:
         self._fleet = fleet
-        self.epochs = epochs
-        self.term = term
-        self.metrics = metrics
+        self.engines = engines
+        self.metrics = observability.metrics
         self.began_at = asyncio.get_running_loop().time()
         self.looked: list[Key] = []
         self.ended = False

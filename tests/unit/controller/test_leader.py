@@ -361,7 +361,7 @@ async def test_a_tuning_loop_goes_on_with_the_epochs_of_the_one_before(loops: ty
         await until(lambda: len(loops.made) == 2)
 
         first, second = loops.made
-        assert second.epochs is first.epochs
+        assert second.engines.versions is first.engines.versions
 
 
 async def test_models_are_reconciled_while_the_tuning_loop_waits_to_be_started_again(

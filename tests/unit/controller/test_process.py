@@ -140,7 +140,7 @@ def give_back(server: ClusterServer, namespace: str = "a") -> None:
 
 
 def term(operator: Operator) -> int:
-    return operator.loops[-1].term()
+    return operator.loops[-1].engines.term()
 
 
 @asynccontextmanager

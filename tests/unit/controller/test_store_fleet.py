@@ -148,12 +148,12 @@ def test_a_pod_that_is_not_ready_is_left_alone() -> None:
 def test_a_pod_that_comes_up_is_told_apart_from_those_that_serve() -> None:
     (found,) = tuned(a_raw_model(), a_raw_pod("m-1", ready=True), a_raw_pod("m-2"))
     assert [pod.name for pod in found.pods] == ["m-1"]
-    assert [pod.name for pod in found.coming] == ["m-2"]
+    assert [pod.name for pod in found.starting_pods] == ["m-2"]
 
 
 def test_a_pod_that_goes_does_not_come() -> None:
     (found,) = tuned(a_raw_model(), a_raw_pod("m-1", leaving=True))
-    assert found.coming == ()
+    assert found.starting_pods == ()
 
 
 def test_a_pod_without_an_address_is_left_alone() -> None:

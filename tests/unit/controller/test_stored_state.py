@@ -16,7 +16,7 @@ from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.children import Children
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Store
-from outrider.controller.tune.stored_state import ClusterStateStore, StateDeleted
+from outrider.controller.tune.tuner_store import ClusterStateStore, StateDeleted
 from outrider.plan.names import MODEL_LABEL, labels
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model

@@ -122,7 +122,7 @@ def _knowledge(part: dict[str, Any]) -> str:
 
 
 def _know(text: str) -> None:
-    for read in (snapshot.read_estimates, lambda text: snapshot.read_knowledge(text, _TUNED)):
+    for read in (snapshot.read_estimates, lambda text: snapshot.read_snapshot(text, _TUNED)):
         with suppress(ValueError):
             read(text)
 

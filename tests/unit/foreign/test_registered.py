@@ -32,6 +32,7 @@ ELSEWHERE: Mapping[str, str] = {
     "importing/flags.py": "one flag of that file",
     "importing/speculation.py": "one flag of that file",
     "runtimes/vllm/additions.py": "flags of a spec, which was bounded as a whole before",
+    "controller/tune/tuning_loop.py": "the tuner store, which reads by its own reader",
     "cluster/term_lock.py": "refusals of the API server",
     "plan/network_peers.py": "a setting of the operator, which its administrator writes",
     "telemetry/prometheus_http.py": "Prometheus' answers, which are cut at their bytes as they arrive",

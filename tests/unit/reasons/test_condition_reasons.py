@@ -30,15 +30,13 @@ from outrider.api.reasons import (
 )
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.api.status import Status
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.reconcile.readiness import Workload, judge
 from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
 from outrider.controller.tune.conditions import statements
-from outrider.controller.tune.permission import Scene as Asked
-from outrider.controller.tune.permission import permission
-from outrider.controller.tune.report import Report, failing
+from outrider.controller.tune.permission import PermissionInput, permission
+from outrider.controller.tune.report import TunerReport, failing
 from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
 from outrider.telemetry import names
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
@@ -142,7 +140,9 @@ async def rolled_back() -> Found:
 
 
 async def not_tuned() -> Found:
-    with patch("outrider.controller.store_fleet._relaunching", side_effect=OverflowError("a date")):
+    with patch(
+        "outrider.controller.policy_from_spec.relaunching_from_spec", side_effect=OverflowError("a date")
+    ):
         return await after(Place())
 
 
@@ -198,7 +198,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
 async def out_of(source: MetricsSource) -> Found:
     with pytest.raises(MetricsError) as caught:
         await source.fetch(60)
-    return told(an_outcome(metrics_error=caught.value, observations=()))
+    return told(an_outcome(error=caught.value, observations=()))
 
 
 async def nobody_listens() -> Found:
@@ -231,13 +231,15 @@ def pushed(*errors: EngineError | None) -> Found:
 
 def ruled(mode: TuningMode = TuningMode.AUTO, *, settled_at: float = 0.0, **said: Any) -> Found:
     model = replace(MODEL, mode=mode, instructions=Instructions(**said))
-    rule = permission(Asked(model.instructions, mode, UNIX_NOW, settled_at))
+    rule = permission(PermissionInput(model.instructions, mode, UNIX_NOW, settled_at))
     return told(an_outcome(model=model, permission=rule))
 
 
 def returned() -> Found:
     """While the table of the last good revision rules."""
-    rule = permission(Asked(MODEL.instructions, TuningMode.AUTO, UNIX_NOW, 0.0, Schedule.constant(1)))
+    rule = permission(
+        PermissionInput(MODEL.instructions, TuningMode.AUTO, UNIX_NOW, 0.0, Schedule.constant(1))
+    )
     return told(an_outcome(permission=rule))
 
 
@@ -308,9 +310,7 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
         TuningReason.INTERNAL_ERROR,
         lambda: [
             TuningReason(condition.reason)
-            for condition in failing(
-                MODEL, RuntimeError("a defect"), Report.continued(Status()), now=UNIX_NOW
-            ).state.conditions
+            for condition in failing(MODEL, RuntimeError("a defect"), TunerReport(), now=UNIX_NOW).conditions
         ],
     ),
     (LaunchReason.NO_BETTER_LAUNCH, lambda: launched(Plant(ALLOW), spent=1.0, decision=KEEP)),

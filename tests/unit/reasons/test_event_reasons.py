@@ -26,8 +26,8 @@ from outrider.controller.reconcile.readiness import DegradedCause, blocked, judg
 from outrider.controller.reconcile.report import transitions
 from outrider.controller.tune.events import events
 from outrider.controller.tune.launching import LaunchOutcome
-from outrider.controller.tune.model_tuner import TickOutcome
-from outrider.controller.tune.report import ReportState
+from outrider.controller.tune.outcome import TickOutcome
+from outrider.controller.tune.report import TunerReport
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Kind
 from outrider.tuning.relaunch.rules import Relaunching, Verdict
@@ -55,8 +55,8 @@ def passes(before: tuple[ConditionUpdate, ...], after: tuple[ConditionUpdate, ..
     return [reason for reason, _ in transitions(Status(conditions=list(as_written(*before))), after)]
 
 
-def ticked(outcome: TickOutcome, before: ReportState | None = None, after: ReportState | None = None) -> Told:
-    found = events(outcome, before=before or ReportState(), after=after or ReportState())
+def ticked(outcome: TickOutcome, before: TunerReport | None = None, after: TunerReport | None = None) -> Told:
+    found = events(outcome, before=before or TunerReport(), after=after or TunerReport())
     return [event.reason for event in found]
 
 
@@ -65,7 +65,7 @@ def turned(status: ConditionStatus, was: ConditionReason | None, now: ConditionR
     other = TRUE if status is FALSE else FALSE
     before = () if was is None else as_written(ConditionUpdate(other, was, "before"))
     after = as_written(ConditionUpdate(status, now, "after"))
-    return ticked(an_outcome(), ReportState(before), ReportState(after))
+    return ticked(an_outcome(), TunerReport(conditions=before), TunerReport(conditions=after))
 
 
 def ordered(order: LaunchOrder, reason: LaunchReason, *, before: LaunchOrder | None = None) -> Told:
@@ -81,7 +81,7 @@ def retuned(mode: TuningMode) -> Told:
 def advised() -> Told:
     recommends = replace(MODEL, relaunching=Relaunching(structural_off=StructuralOff.RECOMMEND))
     after = as_written(ConditionUpdate(FALSE, LaunchReason.DRAFTER_IDLE, "idle"))
-    return ticked(an_outcome(model=recommends), after=ReportState(after))
+    return ticked(an_outcome(model=recommends), after=TunerReport(conditions=after))
 
 
 async def looped(world: World) -> Told:
@@ -147,7 +147,7 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.RELAUNCH_ADVISED: advised,
     EventReason.CANARY_STARTED: lambda: ordered(CANARY, LaunchReason.CANARY_RUNNING),
     EventReason.CANARY_ENDED: lambda: ordered(LaunchOrder(), LaunchReason.NO_BETTER_LAUNCH, before=CANARY),
-    EventReason.TUNER_RESET: lambda: ticked(an_outcome(forgotten="on request")),
+    EventReason.TUNER_RESET: lambda: ticked(an_outcome(reset="on request")),
     EventReason.STATE_IGNORED: state_ignored,
     EventReason.STATE_NOT_SAVED: state_not_kept,
     EventReason.CPU_BUDGET_EXCEEDED: cpu_overspent,

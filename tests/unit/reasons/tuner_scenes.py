@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 from outrider.api.conditions import Condition, ConditionUpdate
@@ -14,8 +14,8 @@ from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.drafter_health import Answers
 from outrider.controller.tune.launching import LaunchOutcome
-from outrider.controller.tune.model_tuner import TickOutcome
-from outrider.controller.tune.permission import Scene, permission
+from outrider.controller.tune.outcome import Actuated, Observed, TickOutcome
+from outrider.controller.tune.permission import PermissionInput, permission
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.tuning.decision import Acceptance
@@ -32,19 +32,21 @@ LONG_ANSWERS = Answers(requests=10, tokens=10_000)
 
 
 def an_outcome(**changes: object) -> TickOutcome:
-    """Of a tick that found nothing in particular."""
+    """Of a tick that found nothing in particular. changes: also of the parts of the outcome."""
     outcome = TickOutcome(
         model=MODEL,
         now=NOW,
-        observations=(a_window(),),
-        metrics_error=None,
-        permission=permission(Scene(MODEL.instructions, MODEL.mode, NOW, settled_at=0.0)),
+        permission=permission(PermissionInput(MODEL.instructions, MODEL.mode, NOW, settled_at=0.0)),
         decision=None,
         before=MODEL.static,
         wanted=MODEL.static,
-        in_force=MODEL.static,
-        push=None,
+        observed=Observed((a_window(),)),
+        actuated=Actuated(MODEL.static),
     )
+    for part in ("observed", "actuated", "engines"):
+        whole = getattr(outcome, part)
+        own = {field.name: changes.pop(field.name) for field in fields(whole) if field.name in changes}
+        outcome = replace(outcome, **{part: replace(whole, **own)})
     return replace(outcome, **changes)  # type: ignore[arg-type]
 
 

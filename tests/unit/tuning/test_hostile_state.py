@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.controller.tune.snapshot import read_estimates, read_knowledge
+from outrider.controller.tune.snapshot import read_estimates, read_snapshot
 from outrider.tuning.estimate.surface import MAX_KNOWN
 from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
 from outrider.tuning.tuner import decide
@@ -84,7 +84,7 @@ def test_as_many_cells_as_the_law_remembers_are_read() -> None:
     assert len(from_wire(a_wire(known=cells(MAX_KNOWN)), POLICY).known) == MAX_KNOWN
 
 
-@pytest.mark.parametrize("read", [lambda text: read_knowledge(text, a_model()), read_estimates])
+@pytest.mark.parametrize("read", [lambda text: read_snapshot(text, a_model()), read_estimates])
 @pytest.mark.parametrize("text", [" " * (MAX_BYTES + 1), "[" * (MAX_BYTES + 1)], ids=["blank", "deep"])
 def test_a_text_beyond_the_limit_is_refused_by_its_size(read: object, text: str) -> None:
     with pytest.raises(StateError, match=f"exceed the limit of {MAX_BYTES}"):
@@ -106,9 +106,9 @@ def test_what_is_stored_beside_the_state_is_bounded_as_well(part: dict[str, obje
     model = a_model()
     state = to_wire(replace(a_start(policy=model.policy), static=model.static))
     text = {"mode": "Auto", "static": model.static.to_wire(), "state": state}
-    assert read_knowledge(json.dumps(text), model) is not None
+    assert read_snapshot(json.dumps(text), model) is not None
     with pytest.raises(StateError):
-        read_knowledge(json.dumps({**text, **part}), model)
+        read_snapshot(json.dumps({**text, **part}), model)
 
 
 def test_a_clock_that_went_back_for_months_breaks_no_tick() -> None:

@@ -20,9 +20,10 @@ from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.engine_tables import ScheduleVersions
-from outrider.controller.tune.model_tuner import Timing
-from outrider.controller.tune.stored_state import StateDeleted
-from outrider.controller.tune.tuning_loop import TuningLoop
+from outrider.controller.tune.model_tuner import Engines
+from outrider.controller.tune.timing import Timing
+from outrider.controller.tune.tuner_store import StateDeleted, TunerStore
+from outrider.controller.tune.tuning_loop import ApiServer, Observability, TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceUnreachable
@@ -212,19 +213,22 @@ class World:
         """A fresh process, or a fresh loop in the process that has these epochs."""
         self.metrics = OwnMetrics()
         yield TuningLoop(
-            fleet=self,
-            source=self,
-            engines=engines,
-            reporter=self,
-            states=self,
-            launch_orders=self,
-            epochs=ScheduleVersions() if epochs is None else epochs,
-            term=lambda: self.term,
-            timing=Timing(tick=self.interval, push_lease=self.lease, settle=30, **self.timing),
-            metrics=self.metrics,
-            traces=self.traces,
+            self,
+            self,
+            Engines(engines, epochs or ScheduleVersions(), lambda: self.term),
+            ApiServer(reporter=self, states=self, launch_orders=self),
+            Timing(tick=self.interval, push_lease=self.lease, settle=30, **self.timing),
+            observability=Observability(self.metrics, self.traces),
             clock=lambda: self.now,
         )
+
+
+TIMING = Timing(tick=10, push_lease=60, settle=30)
+
+
+def a_store(world: World) -> TunerStore:
+    """Of one model, before it was loaded. What it warns of is lost."""
+    return TunerStore(world, TIMING, since=NOW, warn=lambda _: None)
 
 
 TICK = 10

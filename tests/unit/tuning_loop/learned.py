@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune.snapshot import TunerSnapshot, write_knowledge
+from outrider.controller.tune.snapshot import TunerSnapshot, write_snapshot
 from outrider.tuning.state import TunerState
 from tests.unit.tuning_loop.factories import a_model
 
@@ -17,4 +17,4 @@ CHOSEN = Schedule.constant(5)
 def knowledge(*, table: Schedule = CHOSEN, mode: TuningMode = TuningMode.AUTO) -> str:
     """As an earlier process kept it: this table was chosen for the model's own static one."""
     state = replace(TunerState.start(MODEL.static, MODEL.policy), schedule=table, static=table)
-    return write_knowledge(TunerSnapshot(mode, MODEL.static, state, {}))
+    return write_snapshot(TunerSnapshot(mode, MODEL.static, state, {}))

@@ -14,13 +14,12 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.cluster.errors import Unavailable
-from outrider.controller.tune import background_writes
-from outrider.controller.tune.background_writes import TickReport, WriteQueue
+from outrider.controller.tune.background_writes import MAX_EVENTS, WriteQueue
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.report import Report, ReportState
+from outrider.controller.tune.report import TunerReport
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.tuning_loop.factories import NOW, OUTAGE, World, a_model, step
+from tests.unit.tuning_loop.factories import NOW, OUTAGE, World, a_model, a_store, step
 from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge
 
 
@@ -29,6 +28,10 @@ async def until(world: World, *calls: tuple[str, str]) -> None:
     async with asyncio.timeout(60):
         while not set(calls) <= set(world.calls):
             await asyncio.sleep(0)
+
+
+def a_queue(world: World) -> WriteQueue:
+    return WriteQueue(world, a_store(world), timeout_seconds=60)
 
 
 @pytest.mark.parametrize("call", ["apply_status", "event", "read", "write"])
@@ -81,14 +84,13 @@ async def test_one_status_of_a_model_is_written_at_a_time_and_then_the_latest(en
 
 
 async def test_numbers_that_drift_are_written_every_ten_seconds_and_another_table_at_once() -> None:
-    model = a_model()
-    world = World([model])
-    writes = WriteQueue(world, world, timeout_seconds=60)
+    world = World([MODEL])
+    writes = a_queue(world)
 
     async def written(*, at: float, rate: float, table: str = "*:3") -> bool:
         before = len(world.statuses)
         said = SpeculationStatus(state=SpeculationState.ACTIVE, schedule_summary=table, acceptance_rate=rate)
-        writes.report(TickReport(model, Report(said, ReportState()), None, NOW + at))
+        writes.report(MODEL, TunerReport(said), now=NOW + at)
         await writes.emptied()
         return len(world.statuses) > before
 
@@ -148,10 +150,10 @@ async def test_a_status_that_cannot_be_written_stops_neither_events_nor_state_an
 
 async def test_of_many_events_that_wait_the_oldest_are_lost() -> None:
     world = World([MODEL])
-    box = WriteQueue(world, world, timeout_seconds=60)
-    box.tell(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
+    box = a_queue(world)
+    box.emit(MODEL, [Event(EventReason.RETUNED, str(number)) for number in range(100)])
     await box.emptied()
-    assert world.notes == [str(number) for number in range(100 - background_writes._MAX_EVENTS, 100)]
+    assert world.notes == [str(number) for number in range(100 - MAX_EVENTS, 100)]
 
 
 async def test_at_the_end_of_the_loop_a_hanging_write_is_left_and_what_was_learnt_is_kept(

@@ -12,7 +12,7 @@ from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DrafterReason
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
-from outrider.controller.tune.report import ReportState, report
+from outrider.controller.tune.report import TunerReport, report
 from outrider.tuning.decision import Acceptance, Decision
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome, told
 from tests.unit.tuning.factories import Engine, a_start, run
@@ -99,5 +99,5 @@ def test_it_ends_where_nothing_is_tuned_and_where_nothing_serves() -> None:
 
 def test_it_ends_with_what_was_learnt() -> None:
     """A person found the answers right, and the text new."""
-    said = report(an_outcome(forgotten="on request"), ReportState(conditions=(COLLAPSED,))).state.conditions
+    said = report(an_outcome(reset="on request"), TunerReport(conditions=(COLLAPSED,))).conditions
     assert ConditionType.DRAFTER_HEALTHY not in {each.type for each in said}

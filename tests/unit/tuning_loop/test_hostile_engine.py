@@ -77,7 +77,7 @@ async def a_fleet(world: World) -> AsyncIterator[Fleet]:
     engines, healthy = EngineClient(timeout_seconds=TIMEOUT_SECONDS), FakeEngine("healthy")
     async with hostile() as ready, hostile() as coming, serving(healthy) as [pod]:
         first, second = (EnginePod("hostile", an_address(each.url)) for each in (ready, coming))
-        bad = replace(a_model(first, name="bad"), coming=(second,))
+        bad = replace(a_model(first, name="bad"), starting_pods=(second,))
         world.interval = 0.01
         world.models = [bad, a_model(pod, name="good", mode=TuningMode.OFF)]
         with world.loop(engines) as loop:

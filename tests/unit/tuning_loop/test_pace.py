@@ -18,7 +18,8 @@ from outrider.api.status import Status
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key
 from outrider.controller.tune import model_tuner
-from outrider.controller.tune.model_tuner import ModelTuner, TickOutcome
+from outrider.controller.tune.model_tuner import ModelTuner
+from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.tuning.relaunch.rules import Relaunching
@@ -221,7 +222,7 @@ async def test_a_model_whose_tick_takes_too_much_cpu_rests_and_says_so_and_the_o
 async def test_an_engine_that_is_not_ready_gets_the_table_and_does_not_count(engines: EngineClient) -> None:
     ready, coming = FakeEngine("a"), FakeEngine("b")
     async with serving(ready, coming) as (first, second):
-        world = World(models=[replace(a_model(first, static=Schedule.constant(1)), coming=(second,))])
+        world = World(models=[replace(a_model(first, static=Schedule.constant(1)), starting_pods=(second,))])
         async with running(world, engines):
             async with asyncio.timeout(60):
                 while coming.puts == 0:
@@ -235,7 +236,7 @@ async def test_an_engine_that_does_not_listen_yet_holds_up_nobody(
 ) -> None:
     ready, coming = FakeEngine("a"), FakeEngine("b", hangs=True)
     async with serving(ready, coming) as (first, second):
-        world = World(models=[replace(a_model(first), coming=(second,))], timing={"rest": 0.0})
+        world = World(models=[replace(a_model(first), starting_pods=(second,))], timing={"rest": 0.0})
         async with running(world, engines) as loop, asyncio.timeout(60):
             while ready.puts < 2:
                 loop.look_now(key("m"))

@@ -13,13 +13,13 @@ from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.engine_tables import ScheduleVersions
-from outrider.controller.tune.model_tuner import ModelTuner, Timing
+from outrider.controller.tune.model_tuner import Engines, ModelTuner
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.state import EngineState
 from outrider.tuning.relaunch.rules import Relaunching
 from outrider_protocol.control_api import Push
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
-from tests.unit.tuning_loop.factories import NOW, PUSH, World, a_model
+from tests.unit.tuning_loop.factories import NOW, PUSH, TIMING, World, a_model, a_store
 
 
 @asynccontextmanager
@@ -96,11 +96,11 @@ class Model:
     tuner: ModelTuner
 
     async def tick(self) -> None:
-        await self.tuner.tick(self.tuned, {}, term=1, now=NOW)
+        await self.tuner.tick(self.tuned, {}, now=NOW)
 
-    def coming(self) -> list[tuple[str, Schedule, int]]:
+    def starting_pods(self) -> list[tuple[str, Schedule, int]]:
         """Name, table and epoch of what is pushed to those that come up."""
-        found = self.tuner.coming(self.tuned)
+        found = self.tuner.starting_pods(self.tuned)
         return [(pod.name, push.schedule, push.fence.epoch) for pod, push in found]
 
 
@@ -108,37 +108,35 @@ class Model:
 async def a_growing_model(engines: EngineClient, launch: Launch | None = None) -> AsyncIterator[Model]:
     async with serving(FakeEngine("ready"), FakeEngine("new")) as (ready, new):
         tuned = a_model(ready, mode=TuningMode.OFF, static=Schedule.constant(1))
-        tuned = replace(tuned, coming=(replace(new, launch=launch or Launch()),))
-        timing = Timing(tick=10, push_lease=60, settle=30)
-        tuner = ModelTuner(
-            engines, World(), timing, ScheduleVersions(), uid=tuned.uid, restored=None, clock=lambda: NOW
-        )
+        tuned = replace(tuned, starting_pods=(replace(new, launch=launch or Launch()),))
+        world, access = World(), Engines(engines, ScheduleVersions(), lambda: 1)
+        tuner = ModelTuner(access, world, a_store(world), TIMING, uid=tuned.uid, clock=lambda: NOW)
         yield Model(tuned, tuner)
 
 
 async def test_a_pod_that_comes_up_gets_the_table_of_the_last_tick(engines: EngineClient) -> None:
     async with a_growing_model(engines) as model:
         await model.tick()
-        first = model.coming()
+        first = model.starting_pods()
         model.tuned = replace(model.tuned, static=Schedule.constant(5))
         await model.tick()
     assert first == [("new", Schedule.constant(1), 1)]
-    assert model.coming() == [("new", Schedule.constant(5), 2)]
+    assert model.starting_pods() == [("new", Schedule.constant(5), 2)]
 
 
 async def test_before_the_first_tick_there_is_no_table_to_push(engines: EngineClient) -> None:
     async with a_growing_model(engines) as model:
-        assert model.coming() == []
+        assert model.starting_pods() == []
 
 
 async def test_a_pod_that_comes_up_without_a_drafter_gets_no_table(engines: EngineClient) -> None:
     async with a_growing_model(engines, Launch(drafter=False)) as model:
         await model.tick()
-    assert model.coming() == []
+    assert model.starting_pods() == []
 
 
 async def test_where_tables_come_with_the_launch_nobody_who_comes_up_is_pushed(engines: EngineClient) -> None:
     async with a_growing_model(engines) as model:
         await model.tick()
         model.tuned = replace(model.tuned, relaunching=Relaunching(actuation=Actuation.ROLLOUT))
-    assert model.coming() == []
+    assert model.starting_pods() == []

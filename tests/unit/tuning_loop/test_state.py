@@ -13,8 +13,8 @@ from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.cluster.errors import NameTaken, Unavailable
-from outrider.controller.tune.snapshot import TunerSnapshot, read_estimates, read_knowledge, write_knowledge
-from outrider.controller.tune.step_time_profiles import KnownMap
+from outrider.controller.tune.snapshot import TunerSnapshot, read_estimates, read_snapshot, write_snapshot
+from outrider.controller.tune.step_time_profiles import LaunchProfile
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
@@ -39,20 +39,20 @@ def test_knowledge_is_read_back() -> None:
     estimates = {"7-12": BinEstimates("7-12", 7, 12, 8.0, True, (Estimate(3, 566.0, 9.0, 4.0),))}
     state = replace(TunerState.start(MODEL.static, MODEL.policy), schedule=CHOSEN)
     known = TunerSnapshot(TuningMode.AUTO, MODEL.static, state, estimates)
-    text = write_knowledge(known)
-    assert read_knowledge(text, MODEL) == known
+    text = write_snapshot(known)
+    assert read_snapshot(text, MODEL) == known
     assert read_estimates(text) == estimates
 
 
 def test_a_map_of_step_times_is_read_back_and_one_that_cannot_be_read_costs_nothing_else() -> None:
     cells = StepTimeProfile((MapCell(8, 3, 56.0, 0.0123, 0.02),))
     state = TunerState.start(MODEL.static, MODEL.policy)
-    known = TunerSnapshot(TuningMode.AUTO, MODEL.static, state, {}, step_times=KnownMap("r1", "m-1", cells))
-    text = write_knowledge(known)
-    assert read_knowledge(text, MODEL) == known
+    known = TunerSnapshot(TuningMode.AUTO, MODEL.static, state, {}, profile=LaunchProfile("r1", "m-1", cells))
+    text = write_snapshot(known)
+    assert read_snapshot(text, MODEL) == known
     spoilt = text.replace('"cells":', '"other":')
     assert spoilt != text
-    assert read_knowledge(spoilt, MODEL) == replace(known, step_times=None)
+    assert read_snapshot(spoilt, MODEL) == replace(known, profile=None)
 
 
 @pytest.mark.parametrize("launch", [Launch(drafter=False), Launch(schedule=CHOSEN)], ids=str)
@@ -60,14 +60,14 @@ def test_what_is_remembered_of_relaunches_is_read_back(launch: Launch) -> None:
     state = TunerState.start(Schedule.constant(1), MODEL.policy)
     remembered = RelaunchState().adopting(LaunchOrder(launch), now=5.0)
     known = TunerSnapshot(TuningMode.AUTO, MODEL.static, state, {}, relaunches=remembered)
-    assert read_knowledge(write_knowledge(known), MODEL) == known
+    assert read_snapshot(write_snapshot(known), MODEL) == known
 
 
 def test_tables_are_stored_under_the_name_that_earlier_releases_read() -> None:
     state = TunerState.start(CHOSEN, MODEL.policy)
     remembered = RelaunchState().adopting(LaunchOrder(Launch(schedule=CHOSEN)), now=5.0)
     wire = json.loads(
-        write_knowledge(TunerSnapshot(TuningMode.AUTO, CHOSEN, state, {}, relaunches=remembered))
+        write_snapshot(TunerSnapshot(TuningMode.AUTO, CHOSEN, state, {}, relaunches=remembered))
     )
     tables = (wire["state"]["state"]["static"], wire["relaunches"]["order"]["launch"]["schedule"])
     assert tables == ({"tiers": [{"max_batch_size": None, "num_speculative_tokens": 5}]},) * 2
@@ -76,7 +76,7 @@ def test_tables_are_stored_under_the_name_that_earlier_releases_read() -> None:
 def test_knowledge_from_before_there_were_relaunches_is_still_read() -> None:
     wire = json.loads(knowledge())
     del wire["relaunches"]
-    known = read_knowledge(json.dumps(wire), MODEL)
+    known = read_snapshot(json.dumps(wire), MODEL)
     assert known is not None
     assert known.relaunches == RelaunchState()
 
@@ -223,7 +223,7 @@ async def test_a_state_that_is_too_large_is_told_once_and_not_written(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "outrider.controller.tune.stored_state.write_knowledge", lambda _: "x" * (MAX_BYTES + 1)
+        "outrider.controller.tune.tuner_store.write_snapshot", lambda _: "x" * (MAX_BYTES + 1)
     )
     world = World([MODEL])
     with world.loop(engines) as loop:

@@ -22,6 +22,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
+from outrider.controller.policy_from_spec import require_tunable
 from outrider.controller.reconcile.downloads import ProgressReader
 from outrider.controller.reconcile.groups import Groups, refusal
 from outrider.controller.reconcile.observation import Observer
@@ -30,11 +31,10 @@ from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.revisions import Revisions
 from outrider.controller.reconcile.rollouts import Rollouts, told
 from outrider.controller.store import Key, Reconciled, Store, StoredModel
-from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
 from outrider.engine.signing import SigningKey
-from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered
+from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
 from outrider.plan.image_volumes import KubernetesVersion, turned_off
 from outrider.plan.kubernetes_release import matters
 from outrider.transport import pod_http
@@ -131,7 +131,6 @@ class Reconciler:
         self._groups = Groups(cluster, store, now=now)
         self._rollouts = Rollouts(cluster, store, now=now)
         self._revisions = Revisions()
-        self._fleet = StoreFleet(store)
         self._downloads = ProgressReader(http or pod_http())
         self._observer = Observer(store, self._rollouts, self._revisions, self._downloads, now=now)
         self._pass_seconds = pass_seconds
@@ -262,15 +261,8 @@ class Reconciler:
                 await self._children.forget_done_job(key, download.name)
             return await self._observer.downloading(key, this.model, download)
         rolled_back = told(self._rollouts.memory(key))
-        besides = rolled_back or this.besides or groups.trouble or self._not_tuned(this.stored)
+        besides = rolled_back or this.besides or groups.trouble or _not_tuned(this.model)
         return self._observer.progress(key, this.rendered, wanted, besides=besides, groups=groups)
-
-    def _not_tuned(self, stored: StoredModel) -> DegradedCause | None:
-        try:
-            self._fleet.tuned(stored)
-        except Exception as error:  # noqa: BLE001 - the engines serve even if the tuner cannot work with the model
-            return DegradedCause(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
-        return None
 
     async def _report_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
         self._failures[key] += 1
@@ -300,6 +292,14 @@ class Reconciler:
         if good is not None:
             wanted = replace(wanted, revision=good.revision, canary_revision=None)
         return self._observer.progress(key, this.rendered, wanted, above=failed)
+
+
+def _not_tuned(model: SpeculativeModel) -> DegradedCause | None:
+    try:
+        require_tunable(settled(model).spec)
+    except Exception as error:  # noqa: BLE001 - the engines serve even if the tuner cannot work with the model
+        return DegradedCause(DegradedReason.NOT_TUNED, f"{type(error).__name__}: {error}")
+    return None
 
 
 def _refusal(this: _Pass, error: Refused) -> DegradedCause:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from outrider.api.conditions import ConditionType
@@ -18,16 +17,15 @@ from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Key
 from outrider.controller.tune.events import Event
-from outrider.controller.tune.report import Report
-from outrider.controller.tune.snapshot import TunerSnapshot
-from outrider.controller.tune.stored_state import StateKeeper, StateStore
+from outrider.controller.tune.report import TunerReport
+from outrider.controller.tune.tuner_store import TunerStore
 from outrider.controller.watch import WriteThroughStore
 
 log = logging.getLogger(__name__)
 
 _NUMBERS_INTERVAL_SECONDS = 10.0
 """Seconds between two writes of the status if only numbers changed. Other changes are written at once."""
-_MAX_EVENTS = 32
+MAX_EVENTS = 32
 """Maximum number of Events that wait; beyond it, the oldest are lost."""
 
 
@@ -65,16 +63,6 @@ class ClusterReporter:
         await self._events.emit(model.owner, reason, note, action="Tune")
 
 
-@dataclass(frozen=True, slots=True)
-class TickReport:
-    """The status and state to write after one tick. ``now``: unix seconds."""
-
-    model: TunedModel
-    report: Report
-    knowledge: TunerSnapshot | None  # None if there is nothing to save
-    now: float
-
-
 class WriteQueue:
     """One write at a time: the latest report, all Events in order, then the tuner state.
 
@@ -82,30 +70,25 @@ class WriteQueue:
     timeout_seconds: of one write.
     """
 
-    def __init__(self, reporter: Reporter, states: StateStore, *, timeout_seconds: float) -> None:
+    def __init__(self, reporter: Reporter, state: TunerStore, *, timeout_seconds: float) -> None:
         self._reporter = reporter
+        self._state = state
         self._timeout = timeout_seconds
-        self._keeper = StateKeeper(states, lambda model, event: self.tell(model, [event]))
-        self._latest: TickReport | None = None
-        self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=_MAX_EVENTS)
+        self._latest: tuple[TunedModel, TunerReport, float] | None = None
+        self._events: deque[tuple[TunedModel, Event]] = deque(maxlen=MAX_EVENTS)
         self._sending: asyncio.Task[None] | None = None
         self._written: dict[str, object] = {}
         self._written_at = float("-inf")
 
-    def report(self, report: TickReport) -> None:
-        """Write this report in place of an earlier one that waits."""
-        self._latest = report
+    def report(self, model: TunedModel, report: TunerReport, *, now: float) -> None:
+        """Write this report in place of an earlier one that waits, and the saved state. now: unix seconds."""
+        self._latest = (model, report, now)
         self._send_soon()
 
-    def tell(self, model: TunedModel, events: Iterable[Event]) -> None:
+    def emit(self, model: TunedModel, events: Iterable[Event]) -> None:
         """Write these Events after the waiting ones."""
         self._events.extend((model, event) for event in events)
         self._send_soon()
-
-    @property
-    def deleted_era(self) -> int | None:
-        """The era of the tuner state that was deleted last; None if none was."""
-        return self._keeper.deleted_era
 
     async def emptied(self) -> None:
         """Wait until every write ended."""
@@ -117,16 +100,15 @@ class WriteQueue:
         if self._sending is not None:
             self._sending.cancel()
 
-    async def close(self, model: TunedModel, knowledge: TunerSnapshot | None, *, now: float) -> None:
-        """Cancel the waiting writes, and write the tuner state. now: unix seconds.
+    async def close(self) -> None:
+        """Cancel the waiting writes, and write the saved state.
 
         Raises:
             Exception: the error of the write.
         """
         self.stop()
         await self.emptied()
-        if knowledge is not None:
-            await self._keeper.keep(model, knowledge, now=now, stops=True)
+        await self._state.flush(stops=True)
 
     def _send_soon(self) -> None:
         if self._sending is None or self._sending.done():
@@ -136,25 +118,24 @@ class WriteQueue:
         while self._latest is not None or self._events:
             latest, self._latest = self._latest, None
             if latest is not None:
-                await self._attempt("status", latest.model, self._apply_status(latest))
+                await self._attempt("status", latest[0], self._apply_status(*latest))
             while self._events:
                 model, event = self._events.popleft()
                 writing = self._reporter.event(model, event.reason, event.note, warning=event.warning)
                 await self._attempt(f"event {event.reason}", model, writing)
-            if latest is not None and latest.knowledge is not None:
-                keeping = self._keeper.keep(latest.model, latest.knowledge, now=latest.now)
-                await self._attempt("tuner state", latest.model, keeping)
+            if latest is not None:
+                await self._attempt("tuner state", latest[0], self._state.flush())
 
-    async def _apply_status(self, latest: TickReport) -> None:
-        part = latest.report.to_wire()
+    async def _apply_status(self, model: TunedModel, report: TunerReport, now: float) -> None:
+        part = report.to_wire()
         if part == self._written:
             return
         happened = _without_numbers(part) != _without_numbers(self._written)
         # Negative after a clock that was ahead.
-        if not happened and 0 <= latest.now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
+        if not happened and 0 <= now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
             return
-        await self._reporter.apply_status(latest.model, part)
-        self._written, self._written_at = part, latest.now
+        await self._reporter.apply_status(model, part)
+        self._written, self._written_at = part, now
 
     async def _attempt(self, what: str, model: TunedModel, writing: Awaitable[None]) -> None:
         name = f"{model.namespace}/{model.name}"
@@ -179,12 +160,9 @@ def _without_numbers(part: dict[str, object]) -> object:
     conditions, speculation = part["conditions"], part["speculation"]
     assert isinstance(conditions, list)
     assert isinstance(speculation, dict)
+    active = ConditionType.TUNING_ACTIVE
     return (
-        [(c["type"], c["status"], c["reason"], _words_for_a_person(c)) for c in conditions],
+        [(c["type"], c["status"], c["reason"], c["type"] == active and c["message"]) for c in conditions],
         [speculation.get(name) for name in ("state", "epoch", "scheduleSummary", "appliedReplicas")],
         part["decisions"],
     )
-
-
-def _words_for_a_person(condition: Mapping[str, object]) -> object:
-    return condition["message"] if condition["type"] == ConditionType.TUNING_ACTIVE else None

@@ -9,7 +9,7 @@ from outrider.api.reasons import ActuationReason, EffectiveReason, LaunchReason,
 from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
 from outrider.controller.tune.drafter_health import Answers, drafter_health
-from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.choose.choice import seen
 from outrider.tuning.decision import Acceptance, Decision
 from outrider.tuning.observe.window import Gap, GapReason
@@ -100,13 +100,14 @@ def _limit(outcome: TickOutcome) -> str:
 def _metrics(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | None:
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
         return None
-    error = outcome.metrics_error
+    observed = outcome.observed
+    error = observed.error
     if error is not None:
         message = f"Outrider keeps the schedule: {error}. {error.action}"
         return ConditionUpdate(ConditionStatus.FALSE, error.reason, message)
-    if not outcome.observations:
+    if not observed.observations:
         return _again(last)
-    gaps = [seen for seen in outcome.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
+    gaps = [seen for seen in observed.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
     if gaps:
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
         reason = _GAP_REASONS[gaps[0].reason]
@@ -114,8 +115,8 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | 
         return ConditionUpdate(
             ConditionStatus.FALSE, reason, f"Outrider keeps the schedule: {message}.{remedy}"
         )
-    pods = len(outcome.observations)
-    message = f"{pods} {'pod has' if pods == 1 else 'pods have'} fresh samples. {outcome.metrics_note}"
+    pods = len(observed.observations)
+    message = f"{pods} {'pod has' if pods == 1 else 'pods have'} fresh samples. {observed.note}"
     return ConditionUpdate(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
 
 
@@ -126,8 +127,7 @@ def _again(last: Condition | None) -> ConditionUpdate | None:
 
 
 def _actuation(outcome: TickOutcome) -> ConditionUpdate | None:
-    push, probe = outcome.push, outcome.probe
-    launched = outcome.launched
+    push, probe, launched = outcome.actuated.push, outcome.actuated.probe, outcome.actuated.launched
     if launched is not None:
         if launched.running == launched.pods:
             return ConditionUpdate(ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
@@ -179,7 +179,7 @@ def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
 
 
 def _launch(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | None:
-    found = outcome.launch
+    found = outcome.actuated.launch
     if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
         return None
     if found is not None and found.error is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
 from outrider.api.reasons import DrafterReason
 from outrider.api.speculation import TuningMode
-from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.decision import Acceptance
 from outrider.tuning.observe.window import Window
 

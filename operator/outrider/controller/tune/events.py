@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import EventReason, LaunchReason, TuningReason
 from outrider.api.speculation import StructuralOff
-from outrider.controller.tune.model_tuner import TickOutcome
-from outrider.controller.tune.report import ReportState
+from outrider.controller.tune.outcome import TickOutcome
+from outrider.controller.tune.report import TunerReport
 from outrider.tuning.decision import Kind
 
 _LOST_AND_BACK = {
@@ -37,13 +37,13 @@ class Event:
     warning: bool = False
 
 
-def events(outcome: TickOutcome, *, before: ReportState, after: ReportState) -> Iterator[Event]:
+def events(outcome: TickOutcome, *, before: TunerReport, after: TunerReport) -> Iterator[Event]:
     """The Events for the changes between two reports."""
-    if outcome.forgotten is not None:
-        yield Event(EventReason.TUNER_RESET, outcome.forgotten)
+    if outcome.reset is not None:
+        yield Event(EventReason.TUNER_RESET, outcome.reset)
     yield from _of_decision(outcome)
     for kind, (lost, back) in _LOST_AND_BACK.items():
-        if kind is ConditionType.ACTUATION_CONVERGED and outcome.launched is not None:
+        if kind is ConditionType.ACTUATION_CONVERGED and outcome.actuated.launched is not None:
             continue  # a rolling restart takes minutes
         yield from _of_condition(before.condition(kind), after.condition(kind), lost, back)
     kind = ConditionType.TUNING_ACTIVE
@@ -91,7 +91,7 @@ def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: Tick
 
 
 def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
-    found = outcome.launch
+    found = outcome.actuated.launch
     if found is None or not found.ordered:
         return
     was, now, sentence = found.before, found.verdict.state.order, found.verdict.sentence

@@ -35,7 +35,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PermissionInput:
     """The inputs of a tick about who may change the schedule."""
 
     instructions: Instructions
@@ -45,19 +45,19 @@ class Scene:
     returned_table: Schedule | None = None  # static schedule of the restored revision after a rollback
 
 
-def permission(scene: Scene) -> Permission:
+def permission(given: PermissionInput) -> Permission:
     """The permission of a tick: an override comes first, then a pause, then a change of replicas."""
-    found = next((ruled for rule in _RULES if (ruled := rule(scene))), _TUNES)
-    note = next((noted for note in _NOTES if (noted := note(scene))), None)
+    found = next((ruled for rule in _RULES if (ruled := rule(given))), _TUNES)
+    note = next((noted for note in _NOTES if (noted := note(given))), None)
     if note is None:
         return found
     reason, words = note
     return Permission(reason if found.active else found.reason, f"{found.message} {words}", found.table)
 
 
-def _overridden(scene: Scene) -> Permission | None:
-    override = scene.instructions.override
-    if override is None or _over(override, scene):
+def _overridden(given: PermissionInput) -> Permission | None:
+    override = given.instructions.override
+    if override is None or _over(override, given):
         return None
     message = (
         f"The annotation {OVERRIDE} sets the schedule {override.schedule} until "
@@ -66,15 +66,15 @@ def _overridden(scene: Scene) -> Permission | None:
     return Permission(TuningReason.OVERRIDDEN, message, override.schedule)
 
 
-def _paused(scene: Scene) -> Permission | None:
-    if not scene.instructions.paused:
+def _paused(given: PermissionInput) -> Permission | None:
+    if not given.instructions.paused:
         return None
     message = f"The annotation {PAUSED} keeps the present schedule, without probes. To resume, remove it."
     return Permission(TuningReason.PAUSED, message)
 
 
-def _rolled_back(scene: Scene) -> Permission | None:
-    table = scene.returned_table
+def _rolled_back(given: PermissionInput) -> Permission | None:
+    table = given.returned_table
     if table is None:
         return None
     message = (
@@ -84,23 +84,23 @@ def _rolled_back(scene: Scene) -> Permission | None:
     return Permission(TuningReason.ROLLED_BACK, message, table)
 
 
-def _settling(scene: Scene) -> Permission | None:
-    if scene.now >= scene.settled_at:
+def _settling(given: PermissionInput) -> Permission | None:
+    if given.now >= given.settled_at:
         return None
-    until = rfc3339(datetime.fromtimestamp(scene.settled_at, UTC))
+    until = rfc3339(datetime.fromtimestamp(given.settled_at, UTC))
     message = f"Outrider keeps the schedule until {until}, because the number of ready pods changed."
     return Permission(TuningReason.SETTLING, message)
 
 
-def _observing(scene: Scene) -> Permission | None:
-    if scene.mode is not TuningMode.OBSERVE:
+def _observing(given: PermissionInput) -> Permission | None:
+    if given.mode is not TuningMode.OBSERVE:
         return None
     message = "Mode Observe: the tuner decides and changes nothing. To change it, set tuning.mode: Auto."
     return Permission(TuningReason.OBSERVING, message)
 
 
-def _refused(scene: Scene) -> _Note | None:
-    refused = scene.instructions.refused
+def _refused(given: PermissionInput) -> _Note | None:
+    refused = given.instructions.refused
     return (
         None
         if refused is None
@@ -108,10 +108,10 @@ def _refused(scene: Scene) -> _Note | None:
     )
 
 
-def _expired(scene: Scene) -> _Note | None:
+def _expired(given: PermissionInput) -> _Note | None:
     """The note about an override that ended."""
-    override = scene.instructions.override
-    if override is None or not _over(override, scene):
+    override = given.instructions.override
+    if override is None or not _over(override, given):
         return None
     words = (
         f"Outrider ignores the override {override.schedule}, because it ended at {rfc3339(override.until)}. "
@@ -120,19 +120,19 @@ def _expired(scene: Scene) -> _Note | None:
     return TuningReason.OVERRIDE_EXPIRED, words
 
 
-def _over(override: Override, scene: Scene) -> bool:
-    return scene.now >= override.until.timestamp()
+def _over(override: Override, given: PermissionInput) -> bool:
+    return given.now >= override.until.timestamp()
 
 
 _Note = tuple[TuningReason, str]
 """A reason that applies if the tuner decides, and a sentence that is added to the message."""
 
-_RULES: Sequence[Callable[[Scene], Permission | None]] = (
+_RULES: Sequence[Callable[[PermissionInput], Permission | None]] = (
     _overridden,
     _paused,
     _rolled_back,
     _settling,
     _observing,
 )
-_NOTES: Sequence[Callable[[Scene], _Note | None]] = (_refused, _expired)
+_NOTES: Sequence[Callable[[PermissionInput], _Note | None]] = (_refused, _expired)
 _TUNES = Permission(TuningReason.TUNING, "The tuner changes the schedule by its measurements.")

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 
-from outrider.api.conditions import Condition, ConditionStatus, ConditionType, ConditionUpdate, conditions_of
+from outrider.api.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    ConditionUpdate,
+    StatusModel,
+    conditions_of,
+)
 from outrider.api.reasons import DecisionReason, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.status import (
@@ -21,7 +29,7 @@ from outrider.api.status import (
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import TUNERS, statements
 from outrider.controller.tune.drafter_health import Answers
-from outrider.controller.tune.model_tuner import TickOutcome
+from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.step_time_profiles import describe
 from outrider.tuning.decision import Acceptance, Decision, Kind
 from outrider.tuning.observe.window import Window
@@ -42,84 +50,74 @@ _CHOICES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReportState:
-    """The state of reporting between ticks."""
+_NOTHING_SERVES = SpeculationStatus(state=SpeculationState.UNAVAILABLE)
 
+
+@dataclass(frozen=True, slots=True)
+class TunerReport:
+    """The tuning loop's part of the status, and what the next report continues from."""
+
+    speculation: SpeculationStatus = _NOTHING_SERVES
     conditions: tuple[Condition, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
     speedup: Speedup | None = None
+    """The last measured one, also while the pods have no drafter."""
     windows: tuple[Window, ...] = field(default=(), repr=False)
+    """Those of the last minute."""
 
     @classmethod
-    def continued(cls, status: Status) -> ReportState:
-        """The state after the status of an earlier process."""
+    def continued(cls, status: Status) -> TunerReport:
+        """The report in the status of an earlier process."""
         own = tuple(condition for condition in status.conditions if condition.type in TUNERS)
-        speedup = status.speculation.speedup if status.speculation else None
-        return cls(own, tuple(status.decisions), speedup)
+        found = cls(conditions=own, decisions=tuple(status.decisions))
+        if status.speculation is None:
+            return found
+        return replace(found, speculation=status.speculation, speedup=status.speculation.speedup)
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """One condition; None if it is absent."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The tuning loop's part of the status; `state` has its conditions and decisions."""
-
-    speculation: SpeculationStatus
-    state: ReportState
-
-    @classmethod
-    def continued(cls, status: Status) -> Report:
-        """The report in the status of an earlier process."""
-        nothing = SpeculationStatus(state=SpeculationState.UNAVAILABLE)
-        return cls(status.speculation or nothing, ReportState.continued(status))
-
     def to_wire(self) -> dict[str, object]:
         """The wire form for server-side apply, with exactly the fields that the tuning loop owns."""
-        dump = {"by_alias": True, "exclude_none": True, "mode": "json"}
+        dump = partial(StatusModel.model_dump, by_alias=True, exclude_none=True, mode="json")
         return {
-            "conditions": [condition.model_dump(**dump) for condition in self.state.conditions],  # type: ignore[arg-type]
-            "speculation": self.speculation.model_dump(**dump),  # type: ignore[arg-type]
-            "decisions": [record.model_dump(**dump) for record in self.state.decisions],  # type: ignore[arg-type]
+            "conditions": [dump(condition) for condition in self.conditions],
+            "speculation": dump(self.speculation),
+            "decisions": [dump(record) for record in self.decisions],
         }
 
 
-def report(outcome: TickOutcome, state: ReportState) -> Report:
+def report(outcome: TickOutcome, before: TunerReport) -> TunerReport:
     """The report after one tick."""
-    windows = _recent(state.windows, outcome)
-    if outcome.forgotten is not None:
-        state = _forgetting(state)
-    state = replace(
-        state,
-        windows=windows,
-        speedup=(_speedup(outcome.decision) or state.speedup) if outcome.model.pods else None,
-        decisions=_decisions(outcome, state.decisions),
-    )
+    windows = _recent(before.windows, outcome)
     acceptance = pooled_acceptance(windows)
+    known = before if outcome.reset is None else _without_measurements(before)
+    speedup = (_speedup(outcome.decision) or known.speedup) if outcome.model.pods else None
     said = statements(
         outcome,
-        before=state.conditions,
+        before=known.conditions,
         acceptance=acceptance,
         answers=Answers.of(windows),
-        speedup=state.speedup,
+        speedup=speedup,
     )
-    conditions = _conditions(said, state, outcome.model, outcome.now)
-    return Report(
-        speculation=_speculation(outcome, acceptance, state.speedup),
-        state=replace(state, conditions=conditions),
+    return TunerReport(
+        speculation=_speculation(outcome, acceptance, speedup),
+        conditions=_conditions(said, known, outcome.model, outcome.now),
+        decisions=_decisions(outcome, known.decisions),
+        speedup=speedup,
+        windows=windows,
     )
 
 
-def _forgetting(state: ReportState) -> ReportState:
-    """The state without results of dropped measurements. Past decisions remain."""
+def _without_measurements(report: TunerReport) -> TunerReport:
+    """The report without results of dropped measurements. Past decisions remain."""
     measured = (ConditionType.SPECULATION_EFFECTIVE, ConditionType.DRAFTER_HEALTHY)
-    kept = (c for c in state.conditions if c.type not in measured)
-    return replace(state, conditions=tuple(kept), speedup=None)
+    kept = (c for c in report.conditions if c.type not in measured)
+    return replace(report, conditions=tuple(kept), speedup=None)
 
 
-def failing(model: TunedModel, error: Exception, last: Report, *, now: float) -> Report:
+def failing(model: TunedModel, error: Exception, last: TunerReport, *, now: float) -> TunerReport:
     """The report of a model whose ticks fail: the last one with the error. now: unix seconds."""
     message = (
         f"Outrider does not tune this model, because its ticks fail: {type(error).__name__}: {error}. "
@@ -127,33 +125,32 @@ def failing(model: TunedModel, error: Exception, last: Report, *, now: float) ->
         "traceback."
     )
     said = ConditionUpdate(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
-    others = tuple(c for c in last.state.conditions if c.type != ConditionType.TUNING_ACTIVE)
-    conditions = (*_conditions([said], last.state, model, now), *others)
-    return replace(last, state=replace(last.state, conditions=conditions))
+    others = tuple(c for c in last.conditions if c.type != ConditionType.TUNING_ACTIVE)
+    return replace(last, conditions=(*_conditions([said], last, model, now), *others))
 
 
 def _conditions(
-    said: Iterable[ConditionUpdate], state: ReportState, model: TunedModel, unix_seconds: float
+    said: Iterable[ConditionUpdate], last: TunerReport, model: TunedModel, unix_seconds: float
 ) -> tuple[Condition, ...]:
     now = _time(unix_seconds)
-    return conditions_of(said, before=state.conditions, generation=model.generation, now=now)
+    return conditions_of(said, before=last.conditions, generation=model.generation, now=now)
 
 
 def _speculation(
     outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None
 ) -> SpeculationStatus:
-    push = outcome.push
-    table = None if outcome.without_drafter else outcome.in_force
+    engines, push = outcome.engines, outcome.actuated.push
+    table = None if outcome.without_drafter else outcome.actuated.in_force
     return SpeculationStatus(
         state=_state(outcome),
-        simulated=", ".join(outcome.simulated) or None,
-        cuda_graphs=", ".join(outcome.cuda_graphs) or None,
-        step_time_profile=describe(outcome.known_map, outcome.differing),
-        fast_loop=outcome.fast_loop,
+        simulated=", ".join(engines.simulated) or None,
+        cuda_graphs=", ".join(engines.cuda_graphs) or None,
+        step_time_profile=describe(engines.profile, engines.differing),
+        fast_loop=outcome.actuated.fast_loop,
         epoch=push.epoch if push else None,
         schedule=_rows(table) if table else None,
         schedule_summary=str(table.merged()) if table else None,
-        applied_replicas=_applied(outcome),
+        applied_replicas=outcome.actuated.replicas,
         acceptance_rate=acceptance.rate if acceptance else None,
         acceptance_length=acceptance.length if acceptance else None,
         per_position_acceptance=list(acceptance.per_position) if acceptance else None,
@@ -161,17 +158,11 @@ def _speculation(
     )
 
 
-def _applied(outcome: TickOutcome) -> int:
-    if outcome.launched is not None:
-        return outcome.launched.running
-    return len(outcome.push.confirmed) if outcome.push else 0
-
-
 def _state(outcome: TickOutcome) -> SpeculationState:
-    table = outcome.in_force
+    table = outcome.actuated.in_force
     if outcome.without_drafter:
         return SpeculationState.HARD_OFF
-    if table is None or not _applied(outcome):
+    if table is None or not outcome.actuated.replicas:
         return SpeculationState.UNAVAILABLE
     return SpeculationState.ACTIVE if table.values() != {0} else SpeculationState.SOFT_OFF
 
@@ -186,8 +177,8 @@ def _rows(table: Schedule) -> list[AppliedRow]:
 def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
     decision = outcome.decision
     kept = _with_relaunch(outcome, kept)
-    if outcome.forgotten is not None:
-        return (_forgotten(outcome, outcome.forgotten), *kept)[:KEPT_DECISIONS]
+    if outcome.reset is not None:
+        return (_reset(outcome, outcome.reset), *kept)[:KEPT_DECISIONS]
     if decision is None or outcome.relaunches_tables:
         return kept
     if not outcome.observes:  # in mode Observe nothing changed, so no gain was measured
@@ -206,7 +197,7 @@ def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[
     return (record, *kept)[:KEPT_DECISIONS]
 
 
-def _forgotten(outcome: TickOutcome, sentence: str) -> DecisionRecord:
+def _reset(outcome: TickOutcome, sentence: str) -> DecisionRecord:
     return DecisionRecord(
         time=_time(outcome.now),
         from_=str(outcome.before.merged()),
@@ -218,7 +209,7 @@ def _forgotten(outcome: TickOutcome, sentence: str) -> DecisionRecord:
 
 def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
     """The records with a relaunch that begins and the measured gain of the last one."""
-    found = outcome.launch
+    found = outcome.actuated.launch
     if found is None or found.error is not None:
         return kept
     if found.verdict.measured_gain is not None:
@@ -268,7 +259,7 @@ def _speedup(decision: Decision | None) -> Speedup | None:
 
 
 def _recent(windows: tuple[Window, ...], outcome: TickOutcome) -> tuple[Window, ...]:
-    seen = (*windows, *(each for each in outcome.observations if isinstance(each, Window)))
+    seen = (*windows, *(each for each in outcome.observed.observations if isinstance(each, Window)))
     return tuple(each for each in seen if 0 <= outcome.now - each.ended_at <= _ACCEPTANCE_SPAN_SECONDS)
 
 

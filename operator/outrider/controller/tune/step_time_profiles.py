@@ -1,4 +1,4 @@
-"""The step-time profile of a launch: its pod, the pods that differ, and its stored form. Pure.
+"""The step-time profile of a launch: its pod, and the pods that differ. Pure.
 
 Pods of one launch revision run the same engine, so the profile of one holds for all. A pod that is much
 slower or faster runs on another machine, and the status names it.
@@ -10,16 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import median
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from outrider.controller.tune.engine_info import Introduction
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 
-VERSION = 1
-"""Version of the stored form. Another version is not read; the next pod brings a profile."""
-MAX_CELLS = 512
 MAX_DIFFERENCE = 0.1
 """Maximum relative difference, in the median over the points that two pods measured."""
 _MAX_NAMED = 3
@@ -28,7 +22,7 @@ _SAME_CONTEXT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class KnownMap:
+class LaunchProfile:
     """A step-time profile, its launch revision, and the pod that measured it."""
 
     revision: str
@@ -55,7 +49,7 @@ class Differing:
         return f"{self.pod} is {abs(self.ratio - 1):.0%} {way}".replace("%", " %")
 
 
-def newest(known: KnownMap | None, told: Sequence[Introduction]) -> KnownMap | None:
+def newest(known: LaunchProfile | None, told: Sequence[Introduction]) -> LaunchProfile | None:
     """The profile to use with these ready pods.
 
     A known profile stays until a pod of its revision measured more points, or until no ready pod is of its
@@ -64,13 +58,15 @@ def newest(known: KnownMap | None, told: Sequence[Introduction]) -> KnownMap | N
     revisions = {one.revision for one in told}
     if known is not None and told and known.revision not in revisions:
         known = None
-    maps = [KnownMap(one.revision, one.pod, one.step_times) for one in told if one.step_times is not None]
+    maps = [
+        LaunchProfile(one.revision, one.pod, one.step_times) for one in told if one.step_times is not None
+    ]
     same = [one for one in maps if known is None or one.revision == known.revision]
     richest = max(same, key=_size, default=known)
     return richest if known is None or richest is None or _size(richest) > _size(known) else known
 
 
-def differing(known: KnownMap | None, told: Sequence[Introduction]) -> tuple[Differing, ...]:
+def differing(known: LaunchProfile | None, told: Sequence[Introduction]) -> tuple[Differing, ...]:
     """Pods of the profile's revision that differ from it by more than `MAX_DIFFERENCE`."""
     if known is None:
         return ()
@@ -84,59 +80,13 @@ def differing(known: KnownMap | None, told: Sequence[Introduction]) -> tuple[Dif
     return tuple(one for one in found if abs(log(one.ratio)) > log(1 + MAX_DIFFERENCE))
 
 
-def describe(known: KnownMap | None, differing: Sequence[Differing]) -> str | None:
+def describe(known: LaunchProfile | None, differing: Sequence[Differing]) -> str | None:
     """A summary for the status in one line; None without a profile."""
     if known is None:
         return None
     told = f"{_size(known)} cells, measured by {known.pod} before it served"
     more = len(differing) - _MAX_NAMED
     return "; ".join([told, *map(str, differing[:_MAX_NAMED]), *([f"and {more} more"] if more > 0 else [])])
-
-
-class _Cell(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    b: float
-    k: Annotated[int, Field(ge=0)]
-    c: float | None
-    s: float
-    e: float
-
-
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    version: Literal[1]
-    revision: Annotated[str, Field(max_length=128)]
-    pod: Annotated[str, Field(max_length=256)]
-    cells: Annotated[list[_Cell], Field(min_length=1, max_length=MAX_CELLS)]
-
-
-def write_map(known: KnownMap | None) -> JsonValue:
-    """A JSON value with short names and four digits, because there may be hundreds of cells."""
-    if known is None:
-        return None
-    cells: list[JsonValue] = [
-        {
-            "b": cell.batch_size,
-            "k": cell.k,
-            "c": cell.context,
-            "s": float(f"{cell.step_seconds:.4g}"),
-            "e": float(f"{cell.error:.2g}"),
-        }
-        for cell in known.step_times.cells
-    ]
-    return {"version": VERSION, "revision": known.revision, "pod": known.pod, "cells": cells}
-
-
-def read_map(stored: JsonValue) -> KnownMap | None:
-    """The inverse of `write_map`; None if it cannot be parsed, because the next pod brings a profile."""
-    try:
-        found = _Stored.model_validate(stored)
-        cells = tuple(MapCell(cell.b, cell.k, cell.c, cell.s, cell.e) for cell in found.cells)
-    except (ValidationError, ValueError):
-        return None
-    return KnownMap(found.revision, found.pod, StepTimeProfile(cells))
 
 
 def _ratio(found: StepTimeProfile, known: StepTimeProfile) -> float | None:
@@ -158,5 +108,5 @@ def _same_context(one: MapCell, other: MapCell) -> bool:
     return max(one.context, other.context) <= _SAME_CONTEXT * min(one.context, other.context)
 
 
-def _size(known: KnownMap) -> int:
+def _size(known: LaunchProfile) -> int:
     return len(known.step_times.cells)

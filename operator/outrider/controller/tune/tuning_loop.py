@@ -10,22 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.controller.cpu_budget import CpuBudget, Overspent, tuning_rests
 from outrider.controller.fleet import EnginePod, Fleet, TunedModel
 from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
-from outrider.controller.traces import Traces, annotate_span
+from outrider.controller.traces import Traces
 from outrider.controller.tune.actuation import push_ahead_forever
-from outrider.controller.tune.background_writes import Reporter, TickReport, WriteQueue
-from outrider.controller.tune.demand import Capacity, demand
-from outrider.controller.tune.engine_tables import ScheduleVersions
+from outrider.controller.tune.background_writes import Reporter, WriteQueue
 from outrider.controller.tune.events import Event, events
-from outrider.controller.tune.model_tuner import Measured, ModelTuner, TickOutcome, Timing
-from outrider.controller.tune.report import Report, failing, report
-from outrider.controller.tune.stored_state import Restoring, StateStore
-from outrider.engine.client import EngineClient
+from outrider.controller.tune.model_tuner import Engines, Measured, ModelTuner
+from outrider.controller.tune.records import record
+from outrider.controller.tune.report import TunerReport, failing, report
+from outrider.controller.tune.timing import Timing
+from outrider.controller.tune.tuner_store import StateStore, TunerStore
 from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
 from outrider_protocol.control_api import Push
 
@@ -39,14 +37,31 @@ _PASSING_FAILURES = 2
 """Failures in a row that are not reported; from the next one on, the status reports them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Observability:
+    """Own metrics and traces. By default, traces are dropped."""
+
+    metrics: OwnMetrics
+    traces: Traces = field(default_factory=Traces)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """The parts of the API server that the tuning loop writes."""
+
+    reporter: Reporter
+    states: StateStore
+    launch_orders: LaunchOrders
+
+
 @dataclass(slots=True)
 class _Tuned:
     """The state of one model between ticks."""
 
     model: TunedModel
-    reported: Report
+    reported: TunerReport
+    store: TunerStore
     writes: WriteQueue
-    restoring: Restoring
     tuner: ModelTuner | None = None  # None until the stored state is read
     failures: int = 0  # ticks in a row that ended in an error
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by a tick or an early tick
@@ -58,42 +73,32 @@ class TuningLoop:
     A tick waits for the metrics source and for engines, each with a timeout. Reads and writes at the API
     server run in the background, model by model.
 
-    epochs: those of this process, which outlive the loop.
-    term: the leadership term, read at each tick; it fences every push.
-    traces: by default they are dropped.
     clock: unix seconds.
     """
 
     def __init__(
         self,
-        *,
         fleet: Fleet,
         source: MetricsSource,
-        engines: EngineClient,
-        reporter: Reporter,
-        states: StateStore,
-        launch_orders: LaunchOrders,
-        epochs: ScheduleVersions,
-        term: Callable[[], int],
+        engines: Engines,
+        api_server: ApiServer,
         timing: Timing,
-        metrics: OwnMetrics,
-        traces: Traces | None = None,
+        *,
+        observability: Observability,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._fleet = fleet
         self._source = source
         self._engines = engines
-        self._reporter = reporter
-        self._states = states
-        self._launch_orders = launch_orders
-        self._epochs = epochs
-        self._term = term
+        self._api_server = api_server
         self._timing = timing
-        self._metrics = metrics
-        self._traces = traces or Traces()
+        self._metrics = observability.metrics
+        self._traces = observability.traces
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
-        self._cpu = CpuBudget[str](timing.cpu, share=_CPU_SHARE, doubling=False, overspent=self._tell_of_cpu)
+        self._cpu = CpuBudget[str](
+            timing.cpu, share=_CPU_SHARE, doubling=False, overspent=self._report_overspent
+        )
         self._asked_for: set[Key] = set()
         self._asked = asyncio.Event()
         self._looked_at: dict[Key, float] = {}
@@ -115,7 +120,9 @@ class TuningLoop:
                 parts.create_task(self._look_early_forever())
                 parts.create_task(
                     push_ahead_forever(
-                        self._engines, self._coming, interval_seconds=self._timing.starting_push
+                        self._engines.client,
+                        self._starting_pods,
+                        interval_seconds=self._timing.starting_push,
                     )
                 )
         finally:
@@ -160,10 +167,10 @@ class TuningLoop:
         except Exception:  # supervision: the next tick repeats it
             log.exception("the early tick of %s failed", key)
 
-    def _coming(self) -> list[tuple[EnginePod, Push]]:
+    def _starting_pods(self) -> list[tuple[EnginePod, Push]]:
         """Starting pods by the last tick: a pod is known long before its engine listens."""
         known = ((tuned.model, tuned.tuner) for tuned in self._tuned.values())
-        return [each for model, tuner in known if tuner is not None for each in tuner.coming(model)]
+        return [each for model, tuner in known if tuner is not None for each in tuner.starting_pods(model)]
 
     async def resume(self) -> None:
         """Tick all models once without measurements, so that engines get the known schedule at once.
@@ -249,61 +256,48 @@ class TuningLoop:
             if tuned.failures > _PASSING_FAILURES:
                 now = self._clock()
                 tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
-                tuned.writes.report(TickReport(tuned.model, tuned.reported, None, now))
+                tuned.writes.report(tuned.model, tuned.reported, now=now)
 
     async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
-        tuned.tuner = tuner = tuned.tuner or await self._begin(tuned)
+        tuner = tuned.tuner = tuned.tuner or await self._begin(tuned)
         if tuner is None:
             return
-        tuner.deleted_era = tuned.writes.deleted_era
-        outcome = await tuner.tick(tuned.model, measured, term=self._term(), now=self._clock())
-        before, tuned.reported = tuned.reported.state, report(outcome, tuned.reported.state)
-        tuned.writes.tell(tuned.model, events(outcome, before=before, after=tuned.reported.state))
-        tuned.writes.report(TickReport(tuned.model, tuned.reported, tuner.knowledge, outcome.now))
-        self._count(outcome)
-        _log(outcome)
-        _trace(outcome)
-
-    def _tell_of_cpu(self, uid: str, told: Overspent) -> None:
-        tuned = self._tuned.get(uid)
-        if tuned is not None:
-            tuned.writes.tell(
-                tuned.model, [Event(EventReason.CPU_BUDGET_EXCEEDED, tuning_rests(told), warning=True)]
-            )
-
-    def _met(self, model: TunedModel) -> _Tuned:
-        return _Tuned(
-            model,
-            Report.continued(model.status),
-            WriteQueue(self._reporter, self._states, timeout_seconds=self._timing.write),
-            # Until then, engines may keep the schedule of an earlier process.
-            Restoring(
-                self._states,
-                since=self._clock(),
-                patience_seconds=self._timing.push_lease,
-                look_seconds=self._timing.state_read,
-            ),
-        )
+        outcome = await tuner.tick(tuned.model, measured, now=self._clock())
+        before = tuned.reported
+        tuned.reported = report(outcome, before)
+        tuned.writes.emit(tuned.model, events(outcome, before=before, after=tuned.reported))
+        tuned.store.save(tuned.model, tuner.snapshot, now=outcome.now)
+        tuned.writes.report(tuned.model, tuned.reported, now=outcome.now)
+        record(outcome, self._metrics)
 
     async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
         """A tuner with the stored state of an earlier process; None while that is being read."""
-        model = tuned.model
-        restored = await tuned.restoring.look(model, now=self._clock())
-        if restored is None:
+        if not await tuned.store.load(tuned.model, now=self._clock()):
             return None
-        if restored.problem is not None:
-            note = f"The tuner begins without its stored state, which cannot be used: {restored.problem}"
-            log.error("%s/%s: %s", model.namespace, model.name, note)
-            tuned.writes.tell(model, [Event(EventReason.STATE_IGNORED, note, warning=True)])
         return ModelTuner(
             self._engines,
-            self._launch_orders,
+            self._api_server.launch_orders,
+            tuned.store,
             self._timing,
-            self._epochs,
-            uid=model.uid,
-            restored=restored.knowledge,
+            uid=tuned.model.uid,
             clock=self._clock,
         )
+
+    def _report_overspent(self, uid: str, overspent: Overspent) -> None:
+        tuned = self._tuned.get(uid)
+        if tuned is not None:
+            event = Event(EventReason.CPU_BUDGET_EXCEEDED, tuning_rests(overspent), warning=True)
+            tuned.writes.emit(tuned.model, [event])
+
+    def _met(self, model: TunedModel) -> _Tuned:
+        store = TunerStore(
+            self._api_server.states,
+            self._timing,
+            since=self._clock(),
+            warn=lambda event: writes.emit(model, [event]),
+        )
+        writes = WriteQueue(self._api_server.reporter, store, timeout_seconds=self._timing.write)
+        return _Tuned(model, TunerReport.continued(model.status), store, writes)
 
     async def _close_all(self) -> None:
         closing = (self._close(tuned) for tuned in self._tuned.values())
@@ -317,72 +311,16 @@ class TuningLoop:
             log.warning("a tuner state was not written: %s", failure)
 
     async def _close(self, tuned: _Tuned) -> None:
-        tuned.restoring.stop()
-        knowledge = tuned.tuner.knowledge if tuned.tuner is not None else None
-        await tuned.writes.close(tuned.model, knowledge, now=self._clock())
-
-    def _count(self, outcome: TickOutcome) -> None:
-        model = outcome.model
-        key = Key(model.namespace, model.name)
-        self._metrics.tuning.ticked(key, outcome.decision, model.policy)
-        needs = demand(
-            outcome.observations,
-            replicas=len(model.pods),
-            table=Schedule.constant(0) if outcome.without_drafter else outcome.in_force or model.static,
-            capacity=Capacity(outcome.max_num_seqs, model.max_num_batched_tokens, model.ranks),
-        )
-        if needs is not None:
-            self._metrics.demand.show(
-                model.namespace,
-                model.name,
-                required_replicas=needs.required_replicas,
-                saturation_ratio=needs.saturation_ratio,
-                now=outcome.now,
-            )
-        if outcome.probe is not None:
-            if outcome.probe.error is None:
-                self._metrics.tuning.probed(key, outcome.probe.probe)
-            ran = "started" if outcome.probe.error is None else "failed" if outcome.probe.failed else "busy"
-            self._metrics.probes.labels(ran).inc()
-        if outcome.push is not None:
-            self._metrics.pushes.labels("confirmed").inc(len(outcome.push.confirmed))
-            self._metrics.pushes.labels("failed").inc(len(outcome.push.failed))
+        tuned.store.stop()
+        if tuned.tuner is not None:
+            tuned.store.save(tuned.model, tuned.tuner.snapshot, now=self._clock())
+        await tuned.writes.close()
 
     def _forget_gone(self, models: Sequence[TunedModel]) -> None:
         present = {model.uid for model in models}
         for uid in self._tuned.keys() - present:
             gone = self._tuned.pop(uid)
             self._cpu.forget(uid)
-            gone.restoring.stop()
+            gone.store.stop()
             gone.writes.stop()
             self._metrics.tuning.forget(Key(gone.model.namespace, gone.model.name))
-
-
-def _log(outcome: TickOutcome) -> None:
-    name = f"{outcome.model.namespace}/{outcome.model.name}"
-    decision, probe, launch = outcome.decision, outcome.probe, outcome.launch
-    if outcome.forgotten is not None:
-        log.info("%s: %s", name, outcome.forgotten)
-    if decision is not None:
-        level = logging.INFO if decision.changed else logging.DEBUG
-        log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
-    if launch is not None and launch.error is not None:
-        log.warning("%s: the launch order failed: %s", name, launch.error)
-    elif launch is not None and launch.ordered:
-        log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
-    if probe is not None:
-        log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)
-
-
-def _trace(outcome: TickOutcome) -> None:
-    decision, push, probe = outcome.decision, outcome.push, outcome.probe
-    annotate_span(mode=outcome.model.mode, tuning=outcome.permission.reason, table=str(outcome.wanted))
-    if outcome.metrics_error is not None:
-        annotate_span(metrics=outcome.metrics_error.reason)
-    if decision is not None:
-        annotate_span(decision=decision.kind, reason=decision.reason, changed=decision.changed)
-        annotate_span(k=decision.num_speculative_tokens, batch_size=decision.batch_size)
-    if push is not None:
-        annotate_span(pushes_confirmed=len(push.confirmed), pushes_failed=len(push.failed))
-    if probe is not None:
-        annotate_span(probe="started" if probe.error is None else "not started")

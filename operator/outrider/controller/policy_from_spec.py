@@ -1,0 +1,62 @@
+"""The tuner's policies, from a spec: which K it may choose, and which relaunches it may order."""
+
+from __future__ import annotations
+
+from outrider.api.quantity import duration_seconds
+from outrider.api.spec import Spec
+from outrider.api.speculation import Actuation
+from outrider.runtimes import runtime_of
+from outrider.tuning.policy import Policy
+from outrider.tuning.relaunch.rules import Relaunching
+from outrider_protocol.methods import K0, TRAITS, Method
+
+_NO_DEVIATION = 1e-3
+
+
+def require_tunable(spec: Spec) -> None:
+    """Refuse a spec with live tuning that the tuner cannot work with.
+
+    Raises:
+        ValueError: the cause.
+    """
+    if spec.live:
+        policy_from_spec(spec)
+        relaunching_from_spec(spec)
+
+
+def policy_from_spec(spec: Spec) -> Policy:
+    """The policy of the tuner.
+
+    Raises:
+        ValueError: the tuner cannot work with the spec.
+    """
+    policy = Policy(spec.candidates(), runtime_of(spec).largest_batch(spec.engine.args))
+    if TRAITS[spec.speculation.method].searches_text:
+        policy = policy.changed(min_draft_share=0.0)
+    if spec.one_k:
+        # K=0 is then a launch without drafter, so it has no overhead.
+        return policy.changed(k0_tax=0.0, k0_tax_deviation=_NO_DEVIATION)
+    return policy.with_idle_drafter() if _skips_drafter(spec) else policy
+
+
+def _skips_drafter(spec: Spec) -> bool:
+    """Whether the drafter runs no pass at K=0: it searches the text, or the plugin skips it."""
+    speculation, tuning = spec.speculation, spec.speculation.tuning
+    if TRAITS[speculation.method].searches_text:
+        return True
+    left_out = speculation.method is Method.DRAFT_MODEL and tuning.k0 is not K0.SYNC
+    return left_out and tuning.actuation is Actuation.LIVE
+
+
+def relaunching_from_spec(spec: Spec) -> Relaunching:
+    """The policy for relaunches."""
+    tuning = spec.speculation.tuning
+    return Relaunching(
+        actuation=tuning.actuation,
+        structural_off=tuning.structural_off,
+        canary=tuning.canary,
+        interval_seconds=duration_seconds(tuning.relaunch_interval),
+        # Pods may start one by one, each within the progress deadline.
+        deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
+        one_k=spec.one_k,
+    )

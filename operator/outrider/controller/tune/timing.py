@@ -1,0 +1,43 @@
+"""The durations of the tuning loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations of the loop, in seconds."""
+
+    tick: float
+    """Time from one tick to the next."""
+    push_lease: float
+    """Time for which an engine keeps a pushed schedule without renewal."""
+    settle: float
+    """Time for which the tuner holds after the ready pods changed, so that the load can spread."""
+    rest: float = 1.0
+    """Time between two rounds of early ticks, and between the first two ticks."""
+    early_tick: float = 3.0
+    """Minimum time between two early ticks of one model, however often it changes."""
+    starting_push: float = 1.0
+    """Time between two pushes to a pod that starts. A server passes a readiness probe before it serves."""
+    state_read: float = 1.0
+    """Time that a tick waits for the stored state; the next tick looks again."""
+    order: float = 5.0
+    """Timeout of a launch order; every model waits for the end of the tick."""
+    write: float = 20.0
+    """Timeout of a background write. The next tick repeats a status or a state; an Event is lost."""
+    stop: float = 3.0
+    """Timeout of the last writes when the loop stops."""
+    cpu: float = 0.5
+    """CPU time that one tick of one model may take. A usual tick with one pod takes about 3 ms."""
+
+    @property
+    def max_sample_age(self) -> float:
+        """Maximum age of a sample; older ones are stale."""
+        return max(30.0, 3 * self.tick)
+
+    @property
+    def max_fetch(self) -> float:
+        """Timeout of the metrics source. After late metrics, there is still time to renew the last push."""
+        return (self.push_lease - self.tick) / 2
