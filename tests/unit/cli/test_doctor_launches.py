@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from outrider.cli.doctor.evidence import Place, Toleration, Unseen
+from outrider.cli.doctor.evidence import Place, Toleration
 from outrider.cli.doctor.findings import Level
 from outrider.cli.doctor.launch_checks import launch_findings
 from outrider.cli.main import app
@@ -91,11 +91,6 @@ def test_what_is_in_order_is_no_fault(place: Place) -> None:
 )
 def test_a_toleration_of_another_taint_does_not_help(toleration: Toleration) -> None:
     assert [found.level for found in launch_findings(tolerating(toleration))] == [Level.BAD]
-
-
-def test_what_could_not_be_looked_at_is_said() -> None:
-    (found,) = launch_findings(Unseen("nodes is forbidden"))
-    assert found.level is Level.UNSEEN
 
 
 def a_deployment(**pod: Any) -> dict[str, Any]:

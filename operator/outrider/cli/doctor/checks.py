@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from outrider import __version__
 from outrider.api.crd import custom_resource_definition
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.output import counted
-from outrider.cli.doctor.evidence import Evidence, Operator, Right, Unseen
-from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
-from outrider.cli.doctor.launch_checks import launch_findings
+from outrider.cli.doctor.evidence import Evidence, NodeClock, Operator, Right
+from outrider.cli.doctor.findings import Finding, Unseen, bad, checked, fine, unseen, warning
+from outrider.cli.doctor.launch_checks import ENGINE_STARTS, launch_findings
 from outrider.cli.doctor.metrics_checks import metrics_findings
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
@@ -21,7 +21,9 @@ from outrider.plan import settled
 from outrider.runtimes import runtime_of
 
 _CRD, _OPERATOR, _LEADER, _GPUS, _CLOCKS = "CRD", "operator", "leader", "GPUs", "clocks"
-_YOURS, _ITS = "your rights", "its rights"
+_YOURS, _ITS, _LAUNCHES = "your rights", "its rights", "launches"
+_INSTALL = "install the chart"
+_DEFECTS = "see Known defects in the documentation"
 
 _LATE_SECONDS = 30
 """Time that a Lease may be overdue, since this machine's clock may differ a little."""
@@ -34,28 +36,26 @@ _OWN_SKEW_SECONDS = 60
 def findings(evidence: Evidence) -> tuple[Finding, ...]:
     """All findings, in the order in which to repair them."""
     return (
-        *_crd(evidence.crd),
-        *_operators(evidence.operators),
-        *_leaders(evidence),
-        *_operators_rights(evidence),
-        *_callers_rights(evidence),
+        *checked(_CRD, evidence.crd, _crd),
+        *checked(_OPERATOR, evidence.operators, _operators),
+        *checked(_LEADER, evidence.terms, lambda terms: _leaders(terms, evidence)),
+        *checked(_ITS, evidence.missing_of_operator, _operators_rights),
+        *checked(_YOURS, evidence.missing_of_caller, _callers_rights),
         *metrics_findings(evidence),
-        *_gpus(evidence),
-        *launch_findings(evidence.place),
-        *_clocks(evidence),
-        *known_limits(evidence.models),
+        *checked(
+            _GPUS,
+            evidence.offered,
+            lambda offered: checked(_GPUS, evidence.wanted, lambda wanted: _gpus(offered, wanted)),
+        ),
+        *checked(ENGINE_STARTS, evidence.place, launch_findings),
+        *checked(_CLOCKS, evidence.clocks, lambda clocks: _clocks(clocks, evidence.now)),
+        *checked(_LAUNCHES, evidence.models, _known_limits),
     )
 
 
-def _crd(found: JsonObject | Unseen | None) -> Iterator[Finding]:
-    if isinstance(found, Unseen):
-        yield unseen(_CRD, found.why)
-    elif found is None:
-        yield bad(
-            _CRD,
-            "there is no SpeculativeModel in this cluster",
-            "install the chart",
-        )
+def _crd(found: JsonObject | None) -> Iterator[Finding]:
+    if found is None:
+        yield bad(_CRD, "there is no SpeculativeModel in this cluster", _INSTALL)
     elif _schemas(found) != _schemas(custom_resource_definition()):
         action = f"upgrade the chart to {__version__}, or use the `outrider` of the chart's version"
         yield warning(_CRD, f"its schema is not that of outrider {__version__}", action)
@@ -67,12 +67,9 @@ def _schemas(crd: JsonObject) -> dict[str, object]:
     return {version["name"]: version.get("schema") for version in crd["spec"]["versions"]}
 
 
-def _operators(found: tuple[Operator, ...] | Unseen) -> Iterator[Finding]:
-    if isinstance(found, Unseen):
-        yield unseen(_OPERATOR, found.why)
-        return
+def _operators(found: tuple[Operator, ...]) -> Iterator[Finding]:
     if not found:
-        yield bad(_OPERATOR, "none is installed", "install the chart")
+        yield bad(_OPERATOR, "none is installed", _INSTALL)
     for each in found:
         name = f"{each.namespace}/{each.name}"
         if not each.ready:
@@ -89,21 +86,17 @@ def _operators(found: tuple[Operator, ...] | Unseen) -> Iterator[Finding]:
             yield unseen(f"{_OPERATOR}'s settings", each.settings.why)
 
 
-def _leaders(evidence: Evidence) -> Iterator[Finding]:
-    terms, operators = evidence.terms, evidence.operators
-    if isinstance(terms, Unseen):
-        yield unseen(_LEADER, terms.why)
-        return
-    if isinstance(operators, tuple):
-        for each in operators:
-            if _elects(each) and each.namespace not in {term.namespace for term in terms}:
-                yield bad(_LEADER, f"no operator leads in {each.namespace}", _log_of(each.namespace))
+def _leaders(terms: tuple[Installation, ...], evidence: Evidence) -> Iterator[Finding]:
+    for each in evidence.operators if isinstance(evidence.operators, tuple) else ():
+        if _elects(each) and each.namespace not in {term.namespace for term in terms}:
+            yield bad(_LEADER, f"no operator leads in {each.namespace}", _log_of(each.namespace))
     for term in terms:
         overdue = evidence.now - term.renewed - term.lasts
         if not term.holder or overdue > timedelta(seconds=_LATE_SECONDS):
             yield bad(_LEADER, f"no operator leads in {term.namespace}", _log_of(term.namespace))
         else:
-            yield fine(_LEADER, f"{term.holder}, term {term.term}, {_watched(term)}")
+            watched = ", ".join(sorted(term.claim.watches)) or "all namespaces"
+            yield fine(_LEADER, f"{term.holder}, term {term.term}, watches {watched}")
     for first, second in pairwise(terms):
         if first.claim.overlaps(second.claim):
             both = f"{first.namespace} and {second.namespace}"
@@ -120,15 +113,7 @@ def _log_of(namespace: str) -> str:
     return f"kubectl logs -n {namespace} -l app.kubernetes.io/name=outrider"
 
 
-def _watched(term: Installation) -> str:
-    return f"watches {', '.join(sorted(term.claim.watches)) or 'all namespaces'}"
-
-
-def _operators_rights(evidence: Evidence) -> Iterator[Finding]:
-    found = evidence.missing_of_operator
-    if isinstance(found, Unseen):
-        yield unseen(_ITS, found.why)
-        return
+def _operators_rights(found: Mapping[str, tuple[Right, ...]]) -> Iterator[Finding]:
     for namespace, missing in found.items():
         where = f"in {namespace}" if namespace else "in all namespaces"
         if missing:
@@ -138,11 +123,8 @@ def _operators_rights(evidence: Evidence) -> Iterator[Finding]:
             yield fine(_ITS, f"the operator may do what it needs {where}")
 
 
-def _callers_rights(evidence: Evidence) -> Iterator[Finding]:
-    found = evidence.missing_of_caller
-    if isinstance(found, Unseen):
-        yield unseen(_YOURS, found.why)
-    elif found:
+def _callers_rights(found: tuple[Right, ...]) -> Iterator[Finding]:
+    if found:
         commands = ", ".join(dict.fromkeys(right.needed_for for right in found))
         yield warning(
             _YOURS, f"you may not {_listed(found)}", f"ask for that right; it is needed for {commands}"
@@ -155,14 +137,7 @@ def _listed(rights: tuple[Right, ...]) -> str:
     return ", ".join(f"{right.verb} {right.resource}" for right in rights)
 
 
-def _gpus(evidence: Evidence) -> Iterator[Finding]:
-    offered, wanted = evidence.offered, evidence.wanted
-    for part in (offered, wanted):
-        if isinstance(part, Unseen):
-            yield unseen(_GPUS, part.why)
-            return
-    assert not isinstance(offered, Unseen)
-    assert not isinstance(wanted, Unseen)
+def _gpus(offered: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[Finding]:
     for resource, count in wanted.items():
         has = offered.get(resource, 0)
         if not has:
@@ -177,11 +152,7 @@ def _gpus(evidence: Evidence) -> Iterator[Finding]:
         yield fine(_GPUS, f"no model asks for GPUs; nodes offer {offers}")
 
 
-def _clocks(evidence: Evidence) -> Iterator[Finding]:
-    clocks = evidence.clocks
-    if isinstance(clocks, Unseen):
-        yield unseen(_CLOCKS, clocks.why)
-        return
+def _clocks(clocks: tuple[NodeClock, ...], now: datetime) -> Iterator[Finding]:
     wrong = 0
     for each in clocks:
         # The API server writes whole seconds, so half a second is the middle of what it may mean.
@@ -193,7 +164,7 @@ def _clocks(evidence: Evidence) -> Iterator[Finding]:
             yield warning(_CLOCKS, message, "set its clock by NTP; samples of its pods have wrong times")
     if not clocks:
         return
-    behind = (max(each.server for each in clocks) - evidence.now).total_seconds()
+    behind = (max(each.server for each in clocks) - now).total_seconds()
     if behind > _SKEW_SECONDS or -behind > _OWN_SKEW_SECONDS:
         side = "behind" if behind > 0 else "ahead of"
         message = f"this machine is {abs(behind):.0f} s {side} the cluster"
@@ -202,28 +173,19 @@ def _clocks(evidence: Evidence) -> Iterator[Finding]:
         yield fine(_CLOCKS, f"{counted(len(clocks), 'node')} and this machine agree")
 
 
-_SUBJECT = "launches"
-_ACTION = "see Known defects in the documentation"
-
-
-def known_limits(models: Iterable[SpeculativeModel] | Unseen) -> Iterator[Finding]:
-    """Findings about each model, by its spec and its downloaded weights."""
-    if isinstance(models, Unseen):
-        yield unseen(_SUBJECT, models.why)
-        return
-    looked_at = tuple(models)
-    found = tuple(finding for model in looked_at for finding in limits_of(model))
+def _known_limits(models: tuple[SpeculativeModel, ...]) -> Iterator[Finding]:
+    """Defects of releases of vLLM, and launches in which K cannot change, by spec and downloaded weights."""
+    found = tuple(finding for model in models for finding in _limits_of(model))
     yield from found
-    if looked_at and not found:
-        yield fine(_SUBJECT, "no known defect of vLLM affects them")
+    if models and not found:
+        yield fine(_LAUNCHES, "no known defect of vLLM affects them")
 
 
-def limits_of(model: SpeculativeModel) -> Iterator[Finding]:
-    """Findings about one model."""
+def _limits_of(model: SpeculativeModel) -> Iterator[Finding]:
     name, weights = f"{model.metadata.namespace}/{model.metadata.name}", model.status.weights
     runtime = runtime_of(model.spec)
     refused = runtime.unsupported_reason(settled(model).spec, weights)
     if refused is not None:
-        yield bad(_SUBJECT, f"{name} is refused: {refused}", _ACTION)
+        yield bad(_LAUNCHES, f"{name} is refused: {refused}", _DEFECTS)
     for issue in runtime.advice(model.spec, weights):
-        yield warning(_SUBJECT, f"{name}: {issue}", _ACTION)
+        yield warning(_LAUNCHES, f"{name}: {issue}", _DEFECTS)

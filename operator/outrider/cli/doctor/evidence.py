@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from outrider.api.resource import SpeculativeModel
+from outrider.cli.doctor.findings import Unseen
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
 from outrider.controller.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """A part that the caller may not read, and why."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +170,10 @@ class Place:
     missing_secrets: frozenset[tuple[str, str]]  # namespace and name; of pull secrets
     ignored_pod_monitors: tuple[str, ...]  # namespace/name, of Outrider's that no Prometheus selects
     refused: tuple[str, ...] = ()  # what the API server said where the caller may not look
+
+
+def part(raw: JsonObject, *path: str) -> JsonObject:
+    """The object at a path in an object of Kubernetes; empty where there is none."""
+    for name in path:
+        raw = raw.get(name) or {}
+    return raw

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
+
+PartT = TypeVar("PartT")
 
 
 class Level(StrEnum):
@@ -28,6 +32,13 @@ class Finding:
     action: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A part that the caller may not read, and why."""
+
+    why: str
+
+
 def fine(subject: str, message: str) -> Finding:
     """A part that is as it should be."""
     return Finding(Level.FINE, subject, message)
@@ -46,3 +57,10 @@ def bad(subject: str, message: str, action: str) -> Finding:
 def unseen(subject: str, why: str) -> Finding:
     """A part that the caller may not read."""
     return Finding(Level.UNSEEN, subject, f"not read: {why}")
+
+
+def checked(
+    subject: str, part: PartT | Unseen, check: Callable[[PartT], Iterable[Finding]]
+) -> Iterable[Finding]:
+    """The findings of a check, or the one that the part could not be read."""
+    return (unseen(subject, part.why),) if isinstance(part, Unseen) else check(part)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Unseen
+from outrider.cli.doctor.evidence import GpuNode, Launch, Place
 from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
 
-_STARTS = "engine starts"
+ENGINE_STARTS = "engine starts"
 
 _DOWNLOAD_SECONDS = 40 * 60
 """Time of a first start: an image of some 20 GB, weights, compilation, graphs."""
@@ -17,12 +17,10 @@ _FIRST_WITH_CUDA_13 = (0, 33)
 """vLLM 0.33.0 wants PyTorch for CUDA 13. Source of the driver: NVIDIA's release notes of CUDA 13.0."""
 
 
-def launch_findings(place: Place | Unseen) -> tuple[Finding, ...]:
+def launch_findings(place: Place) -> tuple[Finding, ...]:
     """One finding for each fault; without a fault, one that says so."""
-    if isinstance(place, Unseen):
-        return (unseen(_STARTS, place.why),)
-    found = (*_faults(place), *(unseen(_STARTS, why) for why in place.refused))
-    return found or (fine(_STARTS, "nothing keeps engine pods from starting"),)
+    found = (*_faults(place), *(unseen(ENGINE_STARTS, why) for why in place.refused))
+    return found or (fine(ENGINE_STARTS, "nothing keeps engine pods from starting"),)
 
 
 def _faults(place: Place) -> Iterator[Finding]:
@@ -41,10 +39,10 @@ def _pod_faults(launch: Launch, place: Place) -> Iterator[Finding]:
     for secret in launch.pull_secrets:
         if (launch.namespace, secret) in place.missing_secrets:
             action = f"kubectl create secret docker-registry {secret} -n {launch.namespace} ..."
-            yield bad(_STARTS, f"{name}: the pull secret {secret} is not in its namespace", action)
+            yield bad(ENGINE_STARTS, f"{name}: the pull secret {secret} is not in its namespace", action)
     if place.openshift and launch.user is not None:
         yield bad(
-            _STARTS,
+            ENGINE_STARTS,
             f"{name} asks for user {launch.user}, which OpenShift's restricted-v2 refuses",
             "helm upgrade with --set podUser=Platform",
         )
@@ -52,7 +50,7 @@ def _pod_faults(launch: Launch, place: Place) -> Iterator[Finding]:
         yield from _gpu_faults(launch, place)
     if launch.downloads and launch.deadline_seconds < _DOWNLOAD_SECONDS:
         yield warning(
-            _STARTS,
+            ENGINE_STARTS,
             f"{name} may count as failed while it downloads: progressDeadline is"
             f" {launch.deadline_seconds / 60:.0f} min, and each start downloads the weights",
             "set spec.cache, or spec.rollout.progressDeadline to 60m",
@@ -64,7 +62,7 @@ def _gpu_faults(launch: Launch, place: Place) -> Iterator[Finding]:
     if not offering:
         if launch.runtime_class is None and place.nodes and "nvidia" in place.runtime_classes:
             yield bad(
-                _STARTS,
+                ENGINE_STARTS,
                 f"{launch.name} names no RuntimeClass, and nodes show GPUs only through the class nvidia",
                 "set spec.podTemplate.spec.runtimeClassName: nvidia, and give it to the device plugin, too",
             )
@@ -73,7 +71,7 @@ def _gpu_faults(launch: Launch, place: Place) -> Iterator[Finding]:
     if not tolerated:
         taint = next(t for t in offering[0].taints if not any(x.covers(t) for x in launch.tolerations))
         yield bad(
-            _STARTS,
+            ENGINE_STARTS,
             f"{launch.name} does not tolerate the taint {taint.key}:{taint.effect} of the GPU nodes",
             "set spec.podTemplate.spec.tolerations: "
             f"[{{key: {taint.key}, operator: Exists, effect: {taint.effect}}}]",
@@ -87,7 +85,7 @@ def _software_faults(launch: Launch, nodes: list[GpuNode]) -> Iterator[Finding]:
     others = sorted({node.architecture for node in nodes} - {"amd64"})
     if others:
         yield warning(
-            _STARTS,
+            ENGINE_STARTS,
             f"{launch.name} may start on nodes with {', '.join(others)} processors",
             "build the engine image with --platform linux/arm64 for them, or select amd64 nodes",
         )
@@ -95,7 +93,7 @@ def _software_faults(launch: Launch, nodes: list[GpuNode]) -> Iterator[Finding]:
     old = [node for node in nodes if node.driver is not None and node.driver < least]
     if old:
         yield bad(
-            _STARTS,
+            ENGINE_STARTS,
             f"node {old[0].name} has NVIDIA driver {old[0].driver}; vLLM {launch.version} needs {least}",
             "update the driver of the GPU nodes, or set spec.engine.version to an older one",
         )
@@ -109,7 +107,7 @@ def _room_faults(launch: Launch, place: Place, nodes: list[GpuNode]) -> Iterator
         wanted = sum(each.gpus.get(resource, 0) * each.replicas for each in place.launches)
         if wanted <= offered < wanted + of_one:
             yield warning(
-                _STARTS,
+                ENGINE_STARTS,
                 f"{launch.name}: an update starts a new pod first, and no {resource} is free for it",
                 "set spec.rollout: {maxSurge: 0, maxUnavailable: 1}, or add a GPU",
             )

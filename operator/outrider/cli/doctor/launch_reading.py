@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
 from outrider.api.quantity import duration_seconds
-from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Taint, Toleration
+from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Taint, Toleration, part
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NotFound, Unavailable
 from outrider.cluster.resources import DEPLOYMENTS, MODELS, NODES, PODS, SECRETS, JsonObject, Resource
@@ -38,10 +38,8 @@ async def read_place(cluster: ClusterClient) -> Place:
     models, _ = await cluster.list_all(MODELS, None)
     deployments, _ = await cluster.list_all(DEPLOYMENTS, None, labels=MODEL_LABEL)
     pods, _ = await cluster.list_all(PODS, None, labels=MODEL_LABEL)
-    specs = {_key(raw["metadata"]): raw.get("spec") or {} for raw in models}
-    scheduled = {
-        _model_of(raw) for raw in pods if _names_a_model(raw) and (raw.get("spec") or {}).get("nodeName")
-    }
+    specs = {(raw["metadata"]["namespace"], _name(raw)): part(raw, "spec") for raw in models}
+    scheduled = {_model_of(raw) for raw in pods if _names_a_model(raw) and part(raw, "spec").get("nodeName")}
     launches = tuple(_launch(raw, specs, scheduled) for raw in deployments if _names_a_model(raw))
     refused: list[str] = []
     return Place(
@@ -93,7 +91,7 @@ async def _ignored(cluster: ClusterClient, refused: list[str]) -> tuple[str, ...
     """PodMonitors of Outrider that no Prometheus selects; none where no Prometheus object exists."""
     monitors = await _of_add_on(cluster, _POD_MONITORS, refused, labels=_OURS)
     servers = await _of_add_on(cluster, _PROMETHEUSES, refused)
-    selectors = [(raw.get("spec") or {}).get("podMonitorSelector") for raw in servers]
+    selectors = [part(raw, "spec").get("podMonitorSelector") for raw in servers]
     return tuple(
         f"{raw['metadata']['namespace']}/{_name(raw)}"
         for raw in monitors
@@ -112,11 +110,11 @@ def _selects(selector: JsonObject | None, labels: Mapping[str, str]) -> bool:
 def _node(raw: JsonObject) -> GpuNode | None:
     """None for a node without GPUs."""
     labels = raw["metadata"].get("labels") or {}
-    allocatable = extended((raw.get("status") or {}).get("allocatable") or {})
+    allocatable = extended(part(raw, "status", "allocatable"))
     if not allocatable and not any(label in labels for label in _GPU_LABELS):
         return None
     driver = next((labels[label] for label in _DRIVER_LABELS if label in labels), "")
-    taints = (raw.get("spec") or {}).get("taints") or ()
+    taints = part(raw, "spec").get("taints") or ()
     return GpuNode(
         name=raw["metadata"]["name"],
         allocatable=allocatable,
@@ -137,26 +135,24 @@ def _launch(
     key = _model_of(raw)
     spec = specs.get(key) or {}
     engine = next((one for one in pod["containers"] if one.get("name") == CONTAINER), pod["containers"][0])
-    rolling = (raw["spec"].get("strategy") or {}).get("rollingUpdate") or {}
-    uris = (spec.get("model") or {}, (spec.get("speculation") or {}).get("drafter") or {})
-    hub = any(str(part.get("uri", "")).startswith("hf://") for part in uris)
-    deadline = str((spec.get("rollout") or {}).get("progressDeadline", _DEFAULT_DEADLINE))
+    rolling = part(raw, "spec", "strategy", "rollingUpdate")
+    sources = (part(spec, "model"), part(spec, "speculation", "drafter"))
+    hub = any(str(source.get("uri", "")).startswith("hf://") for source in sources)
+    deadline = str(part(spec, "rollout").get("progressDeadline", _DEFAULT_DEADLINE))
     return Launch(
         namespace=key[0],
         model=key[1],
-        gpus=extended((engine.get("resources") or {}).get("limits") or {}),
+        gpus=extended(part(engine, "resources", "limits")),
         replicas=int(raw["spec"].get("replicas", 1)),
         surges=str(rolling.get("maxSurge", "25%")) not in ("0", "0%"),
         tolerations=tuple(
-            Toleration(
-                one.get("key", ""), one.get("operator", "Equal"), one.get("value", ""), one.get("effect", "")
-            )
+            Toleration(*(one.get(field, "") for field in ("key", "operator", "value", "effect")))
             for one in pod.get("tolerations") or ()
         ),
         runtime_class=pod.get("runtimeClassName"),
-        user=(pod.get("securityContext") or {}).get("runAsUser"),
+        user=part(pod, "securityContext").get("runAsUser"),
         pull_secrets=tuple(one["name"] for one in pod.get("imagePullSecrets") or ()),
-        version=str((spec.get("engine") or {}).get("version", "")),
+        version=str(part(spec, "engine").get("version", "")),
         downloads=hub and not spec.get("cache"),
         deadline_seconds=_seconds(deadline),
         scheduled=key in scheduled,
@@ -173,10 +169,6 @@ def _seconds(deadline: str) -> float:
 
 def _name(raw: JsonObject) -> str:
     return str(raw["metadata"]["name"])
-
-
-def _key(metadata: JsonObject) -> tuple[str, str]:
-    return metadata["namespace"], metadata["name"]
 
 
 def _names_a_model(raw: JsonObject) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from outrider.cli.common.output import counted
-from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent, Unseen
-from outrider.cli.doctor.findings import Finding, bad, fine, unseen, warning
+from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent
+from outrider.cli.doctor.findings import Finding, bad, checked, fine, warning
 
 _PROMETHEUS, _PLUGIN = "Prometheus", "plugin"
 _PAGE = "see Prometheus in the installation guide"
@@ -14,23 +14,21 @@ _FEWEST_SAMPLES = 3.5
 """Samples in one minute. A scrape every 15 s gives four, one of which may just miss the minute."""
 
 
-def metrics_findings(evidence: Evidence) -> Iterator[Finding]:
+def metrics_findings(evidence: Evidence) -> Iterable[Finding]:
     """Findings about Prometheus: is it reached, and does it know every serving pod by its labels?"""
-    metrics, engines = evidence.metrics, evidence.engines
+    return checked(_PROMETHEUS, evidence.metrics, lambda metrics: _metrics(metrics, evidence))
+
+
+def _metrics(metrics: Metrics | Silent | None, evidence: Evidence) -> Iterable[Finding]:
     if metrics is None:
-        yield fine(_PROMETHEUS, "not needed: the operator scrapes the engines")
-        return
-    if isinstance(metrics, Unseen):
-        yield unseen(_PROMETHEUS, metrics.why)
-        return
+        return (fine(_PROMETHEUS, "not needed: the operator scrapes the engines"),)
     if isinstance(metrics, Silent):
-        yield bad(
-            _PROMETHEUS, metrics.why, f"check prometheus.url of the chart and network policies; {_PAGE}"
-        )
-        return
-    if isinstance(engines, Unseen):
-        yield unseen("engine pods", engines.why)
-        return
+        action = f"check prometheus.url of the chart and network policies; {_PAGE}"
+        return (bad(_PROMETHEUS, metrics.why, action),)
+    return checked("engine pods", evidence.engines, lambda engines: _engines(metrics, engines))
+
+
+def _engines(metrics: Metrics, engines: tuple[EnginePod, ...]) -> Iterator[Finding]:
     if not engines:
         yield fine(_PROMETHEUS, "reached; no engine serves yet")
         return

@@ -24,8 +24,9 @@ from outrider.cli.doctor.evidence import (
     Operator,
     Right,
     Silent,
-    Unseen,
+    part,
 )
+from outrider.cli.doctor.findings import Unseen
 from outrider.cli.doctor.launch_reading import extended, read_place
 from outrider.cli.doctor.prometheus_reading import read_metrics
 from outrider.cli.options import variable
@@ -66,21 +67,16 @@ SeenT = TypeVar("SeenT")
 
 
 async def look_at_cluster(choice: ClusterChoice) -> Evidence:
-    """Look at the chosen cluster; see `look_at`.
+    """Every part of the chosen cluster, read one after the other.
 
     Raises:
         CommandError: there is no cluster to ask, or it does not answer.
     """
     async with access(choice) as there:
-        return await look_at(there)
+        return await _look_at(there)
 
 
-async def look_at(there: Access) -> Evidence:
-    """Read every part, one after the other.
-
-    Raises:
-        ClusterError: the API server does not answer.
-    """
+async def _look_at(there: Access) -> Evidence:
     cluster = there.cluster
     operators = await _seen(_operators(cluster))
     first = operators[0] if isinstance(operators, tuple) and operators else None
@@ -139,7 +135,7 @@ def _operator(raw: JsonObject) -> Operator:
         namespace=metadata["namespace"],
         name=metadata["name"],
         version=metadata.get("labels", {}).get("app.kubernetes.io/version", "unknown"),
-        ready=(raw.get("status") or {}).get("readyReplicas", 0),
+        ready=part(raw, "status").get("readyReplicas", 0),
         wanted=spec.get("replicas", 1),
         settings=_settings(spec["template"]["spec"]["containers"][0].get("env") or ()),
     )
@@ -175,15 +171,13 @@ async def _missing(
     cluster: ClusterClient, rights: tuple[Right, ...], namespace: str, *, account: ServiceAccount | None
 ) -> tuple[Right, ...]:
     """The rights that are not granted. account: None for the caller's own."""
-    asked = (_may(cluster, right, namespace, account) for right in rights)
-    allowed = await asyncio.gather(*asked)
-    return tuple(right for right, may in zip(rights, allowed, strict=True) if not may)
 
+    def act(right: Right) -> Act:
+        plural, _, subresource = right.resource.partition("/")
+        return Act(right.group, plural, right.verb, namespace, subresource=subresource)
 
-async def _may(cluster: ClusterClient, right: Right, namespace: str, account: ServiceAccount | None) -> bool:
-    plural, _, subresource = right.resource.partition("/")
-    act = Act(right.group, plural, right.verb, namespace, subresource=subresource)
-    return await may(cluster, act, account=account)
+    allowed = await asyncio.gather(*(may(cluster, act(right), account=account) for right in rights))
+    return tuple(right for right, granted in zip(rights, allowed, strict=True) if not granted)
 
 
 async def _metrics(cluster: ClusterClient, operator: Operator | None) -> Metrics | Silent | None:
@@ -212,13 +206,13 @@ def _engine(metadata: JsonObject, live: Collection[tuple[str, str]]) -> EnginePo
 
 def _is_live(model: JsonObject) -> bool:
     """True for engines with a drafter whose schedule changes live; the spec may have any version."""
-    speculation = (model.get("spec") or {}).get("speculation") or {}
-    actuation = (speculation.get("tuning") or {}).get("actuation", Actuation.LIVE)
+    speculation = part(model, "spec", "speculation")
+    actuation = part(speculation, "tuning").get("actuation", Actuation.LIVE)
     return speculation.get("method") != Method.NONE and actuation == Actuation.LIVE
 
 
 def _is_ready(pod: JsonObject) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+    conditions = part(pod, "status").get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
@@ -226,7 +220,7 @@ async def _offered(cluster: ClusterClient) -> Mapping[str, int]:
     found, _ = await cluster.list_all(NODES, None)
     offered: Counter[str] = Counter()
     for node in found:
-        offered.update(extended((node.get("status") or {}).get("allocatable") or {}))
+        offered.update(extended(part(node, "status", "allocatable")))
     return dict(sorted(offered.items()))
 
 
@@ -236,7 +230,7 @@ async def _wanted(cluster: ClusterClient) -> Mapping[str, int]:
     for deployment in found:
         spec = deployment["spec"]
         for container in spec["template"]["spec"]["containers"]:
-            limits = extended((container.get("resources") or {}).get("limits") or {})
+            limits = extended(part(container, "resources", "limits"))
             wanted.update({name: count * spec.get("replicas", 1) for name, count in limits.items()})
     return dict(sorted(wanted.items()))
 
@@ -248,18 +242,18 @@ async def _clocks(cluster: ClusterClient) -> tuple[NodeClock, ...]:
 
 def _clock(lease: JsonObject) -> NodeClock | None:
     """The clocks of a Lease; None where the API server did not record when the Lease was renewed."""
-    renewed = (lease.get("spec") or {}).get("renewTime")
-    written = [entry["time"] for entry in lease["metadata"].get("managedFields") or () if _renews(entry)]
+    renewed = part(lease, "spec").get("renewTime")
+    entries = lease["metadata"].get("managedFields") or ()
+    # Another writer may have written other fields since.
+    written = [
+        each["time"]
+        for each in entries
+        if "time" in each and "f:renewTime" in part(each, "fieldsV1", "f:spec")
+    ]
     if not written or not renewed:
         return None
     name = lease["metadata"]["name"]
     return NodeClock(name, datetime.fromisoformat(renewed), max(map(datetime.fromisoformat, written)))
-
-
-def _renews(entry: JsonObject) -> bool:
-    """True where this writer set the time; another one may have written other fields since."""
-    spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
-    return "f:renewTime" in spec and "time" in entry
 
 
 _CHILD = ("get", "list", "watch", "create", "patch")
