@@ -7,130 +7,116 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """One command line, and what it does."""
-
-    does: str
-    typed: str
-
-
-@dataclass(frozen=True, slots=True)
 class HelpPage:
-    """The end of the help of a command. page: below the documentation."""
+    """The end of the help of a command. page: below the documentation. examples: purpose -> command line."""
 
-    examples: tuple[Example, ...]
     page: str
+    examples: Mapping[str, str]
 
     def epilog(self) -> str:
         """The text, which keeps its lines."""
-        lines = [line for each in self.examples for line in (f"  # {each.does}", f"  {each.typed}")]
+        lines = [line for does, typed in self.examples.items() for line in (f"  # {does}", f"  {typed}")]
         return "\n".join(("\b", "Examples:", *lines, "", "\b", f"Documentation: {self.page}"))
 
 
 HELP_PAGES: Mapping[str, HelpPage] = {
     "plan": HelpPage(
-        (
-            Example(
-                "Does Qwen3-8B fit on an H100, and how fast is it?",
-                "outrider plan --model Qwen3-8B --gpu H100",
-            ),
-            Example("Judge a manifest", "outrider plan model.yaml --gpu H100"),
-            Example(
-                "Write a first manifest",
-                "outrider plan --model Qwen3-8B --gpu H100 --manifest > model.yaml",
-            ),
-        ),
         "guide/plan",
+        {
+            "Does Qwen3-8B fit on an H100, and how fast is it?": "outrider plan --model Qwen3-8B --gpu H100",
+            "Judge a manifest": "outrider plan model.yaml --gpu H100",
+            "Write a first manifest": "outrider plan --model Qwen3-8B --gpu H100 --manifest > model.yaml",
+        },
     ),
     "render": HelpPage(
-        (
-            Example("Check a manifest, and show its objects", "outrider render model.yaml"),
-            Example(
-                "Show the objects of a live model", "kubectl get specmodel qwen3 -o yaml | outrider render -"
-            ),
-        ),
         "guide/render",
+        {
+            "Check a manifest, and show its objects": "outrider render model.yaml",
+            "Show the objects of a live model": "kubectl get specmodel qwen3 -o yaml | outrider render -",
+        },
     ),
     "import": HelpPage(
-        (
-            Example("From a Deployment", "outrider import -f deployment.yaml > model.yaml"),
-            Example("From a command line", "outrider import -- vllm serve Qwen/Qwen3-8B --max-num-seqs 64"),
-        ),
         "guide/from-a-deployment",
+        {
+            "From a Deployment": "outrider import -f deployment.yaml > model.yaml",
+            "From a command line": "outrider import -- vllm serve Qwen/Qwen3-8B --max-num-seqs 64",
+        },
     ),
     "simulate": HelpPage(
-        (
-            Example(
-                "Compare the tuner with a fixed K",
-                "outrider simulate --tables tables.json --policy outrider,static:3",
-            ),
-            Example(
-                "Draw goodput and K over time",
-                "outrider simulate --tables tables.json --name a40_7b --plot a40.svg",
-            ),
-        ),
         "guide/simulate",
+        {
+            "Compare the tuner with a fixed K": (
+                "outrider simulate --tables tables.json --policy outrider,static:3"
+            ),
+            "Draw goodput and K over time": (
+                "outrider simulate --tables tables.json --name a40_7b --plot a40.svg"
+            ),
+        },
     ),
     "explain": HelpPage(
-        (
-            Example("Why does the model have its schedule?", "outrider explain qwen3 -n prod"),
-            Example("And ten minutes ago?", "outrider explain qwen3 -n prod --at 10m"),
-        ),
         "guide/tuning",
+        {
+            "Why does the model have its schedule?": "outrider explain qwen3 -n prod",
+            "And ten minutes ago?": "outrider explain qwen3 -n prod --at 10m",
+        },
     ),
     "status": HelpPage(
-        (
-            Example("All models of the cluster", "outrider status -A"),
-            Example("One model, until Ctrl-C", "outrider status qwen3 -n prod -w"),
-            Example("In another cluster", "outrider status -A --context prod-east"),
-        ),
         "guide/on-call",
+        {
+            "All models of the cluster": "outrider status -A",
+            "One model, until Ctrl-C": "outrider status qwen3 -n prod -w",
+            "In another cluster": "outrider status -A --context prod-east",
+        },
     ),
     "doctor": HelpPage(
-        (
-            Example("Check the cluster of the current context", "outrider doctor"),
-            Example("For a program", "outrider doctor -o json"),
-        ),
         "guide/on-call",
+        {
+            "Check the cluster of the current context": "outrider doctor",
+            "For a program": "outrider doctor -o json",
+        },
     ),
     "bench": HelpPage(
-        (
-            Example("Compare the schedule in force with K=0 and K=3", "outrider bench qwen3 -n prod --k 3"),
-            Example(
-                "With your prompts, and a page with charts",
-                "outrider bench qwen3 -n prod --prompts prompts.txt --report bench.html",
-            ),
-        ),
         "guide/bench",
+        {
+            "Compare the schedule in force with K=0 and K=3": "outrider bench qwen3 -n prod --k 3",
+            "With your prompts, and a page with charts": (
+                "outrider bench qwen3 -n prod --prompts prompts.txt --report bench.html"
+            ),
+        },
     ),
     "sweep": HelpPage(
-        (
-            Example(
-                "Measure 1, 4 and 16 streams with every candidate",
-                "outrider sweep qwen3 -n prod --streams 1,4,16 --save qwen3.json",
-            ),
-        ),
         "guide/bench",
+        {
+            "Measure 1, 4 and 16 streams with every candidate": (
+                "outrider sweep qwen3 -n prod --streams 1,4,16 --save qwen3.json"
+            ),
+        },
     ),
     "verify": HelpPage(
-        (
-            Example("Compare answers with and without drafts", "outrider verify qwen3 -n prod"),
-            Example("From a script", "outrider verify qwen3 -n prod --yes -o json"),
-        ),
         "guide/verify",
+        {
+            "Compare answers with and without drafts": "outrider verify qwen3 -n prod",
+            "From a script": "outrider verify qwen3 -n prod --yes -o json",
+        },
     ),
     "run": HelpPage(
-        (
-            Example(
-                "Run the operator against a Prometheus",
-                "outrider run --prometheus-url http://prometheus.monitoring.svc:9090",
-            ),
-        ),
         "reference/settings",
+        {
+            "Run the operator against a Prometheus": (
+                "outrider run --prometheus-url http://prometheus.monitoring.svc:9090"
+            ),
+        },
     ),
     "crd": HelpPage(
-        (Example("Install the definition", "outrider crd | kubectl apply --server-side -f -"),),
         "reference/speculativemodel",
+        {
+            "Install the definition": "outrider crd | kubectl apply --server-side -f -",
+        },
     ),
-    "version": HelpPage((Example("Print the version", "outrider version"),), "guide/command-line"),
+    "version": HelpPage(
+        "guide/command-line",
+        {
+            "Print the version": "outrider version",
+        },
+    ),
 }

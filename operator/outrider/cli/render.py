@@ -49,11 +49,7 @@ def render(
 
 
 def text_of(model: SpeculativeModel) -> str:
-    """The child objects of one model as YAML documents, in the order in which the operator applies them.
-
-    Raises:
-        CommandError: the operator could not carry out the spec.
-    """
+    """The child objects of one model as YAML documents, in the order in which the operator applies them."""
     planned = plan(model, settings=PlanSettings(), keys=KEYS)
     if planned.problems:
         name = model.metadata.name

@@ -33,9 +33,6 @@ async def bench(
     """Measure every arm once per round, after a warm-up. price_per_hour: in dollars, if known.
 
     keep: gets the result after each round from the second on, and at the end with the tuner's decisions.
-
-    Raises:
-        CommandError: bad input, or a fault in the cluster; the message says what to do.
     """
     async with benching(job, notify) as live:
         began = datetime.now(UTC).replace(microsecond=0)
@@ -67,9 +64,6 @@ async def sweep(job: Job, notify: Notify, keep: Callable[[Sweep], None], *, stre
     """Measure every number of streams with every K once per round, after a warm-up.
 
     keep: gets the table after each round from the second on.
-
-    Raises:
-        CommandError: as for `bench`.
     """
     async with benching(job, notify) as live:
         cells = tuple(Cell(each, k) for each in streams for k in job.ks or live.candidates)

@@ -67,20 +67,12 @@ class Bench:
         return None if speculation is None else speculation.simulated
 
     async def decisions(self, since: datetime) -> list[DecisionRecord]:
-        """Decisions of the tuner since then, newest first; status keeps five.
-
-        Raises:
-            CommandError: the model is gone, or the API server does not answer.
-        """
+        """Decisions of the tuner since then, newest first; status keeps five."""
         model, _ = await read_model(self.there.cluster, self.there.namespace, self.job.name)
         return [each for each in model.status.decisions if each.time >= since]
 
     async def slice(self, table: Schedule | None, *, streams: int) -> Slice:
-        """Measure once with this schedule; None: with the schedule in force.
-
-        Raises:
-            CommandError: the schedule does not reach every pod, GuideLLM fails, or no token comes.
-        """
+        """Measure once with this schedule; None: with the schedule in force."""
         limit = _START_SECONDS + 2 * self.job.seconds
         await self.override.set(table, seconds=limit + _SPARE_SECONDS)
         found = await self._run(streams, limit)
@@ -122,11 +114,7 @@ class Bench:
 
 @asynccontextmanager
 async def benching(job: Job, notify: Notify) -> AsyncIterator[Bench]:
-    """A model that can be measured; after the block its override is removed.
-
-    Raises:
-        CommandError: bad input, or a fault in the cluster; the message says what to do.
-    """
+    """A model that can be measured; after the block its override is removed."""
     program = _program_of(job.requests.guidellm)
     async with access(job.cluster) as there:
         model, candidates = await overridable_model(there, job.name, job.ks)

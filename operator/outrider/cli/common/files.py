@@ -14,11 +14,7 @@ _MAX_BYTES = 10_000_000
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of at most 10 MB; ``-`` for standard input.
-
-    Raises:
-        CommandError: there is no such file, or it cannot be read as text.
-    """
+    """The text of a file of at most 10 MB; ``-`` for standard input."""
     try:
         if path == STANDARD_INPUT:
             return sys.stdin.read()
@@ -47,11 +43,7 @@ def _beside(path: Path) -> str:
 
 
 def prompts_of(path: Path | None) -> tuple[str, ...]:
-    """One prompt per line that is not blank; without a file, the prompts that come with the command.
-
-    Raises:
-        CommandError: not readable, too large, without a prompt, or JSON without the key.
-    """
+    """One prompt per line that is not blank; without a file, the prompts that come with the command."""
     if path is None:
         return BUILT_IN
     try:

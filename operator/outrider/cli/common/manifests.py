@@ -28,11 +28,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def raw_models(text: str, source: str) -> list[Mapping[str, JsonValue]]:
-    """Every SpeculativeModel of a text, unchecked, and at least one; other objects are left out.
-
-    Raises:
-        CommandError: the text is not YAML, or holds no SpeculativeModel.
-    """
+    """Every SpeculativeModel of a text, unchecked, and at least one; other objects are left out."""
     try:
         documents = list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
@@ -64,11 +60,7 @@ def _no_model(objects: Sequence[Mapping[str, JsonValue]], source: str) -> str:
 
 
 def checked(raw: Mapping[str, JsonValue], source: str) -> SpeculativeModel:
-    """The model, checked as at admission.
-
-    Raises:
-        CommandError: admission would refuse it; with every mistake that is found.
-    """
+    """The model, checked as at admission."""
     try:
         return SpeculativeModel.model_validate(raw)
     except ValidationError as error:
@@ -76,11 +68,7 @@ def checked(raw: Mapping[str, JsonValue], source: str) -> SpeculativeModel:
 
 
 def all_checked(raws: Sequence[Mapping[str, JsonValue]], source: str) -> list[SpeculativeModel]:
-    """The models, checked as at admission.
-
-    Raises:
-        CommandError: admission would refuse one of them; with every mistake of all of them.
-    """
+    """The models, checked as at admission."""
     found, refused = list[SpeculativeModel](), list[str]()
     for raw in raws:
         try:

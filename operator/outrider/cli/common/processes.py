@@ -59,9 +59,6 @@ def run_until_stopped(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run the work. Ctrl-C, a terminal that closes and an ordinary kill cancel it, and wait for its end.
 
     A second signal changes nothing, since the work is undoing what it changed.
-
-    Raises:
-        CommandError: by one of these signals.
     """
 
     async def stoppable() -> ResultT:
@@ -92,9 +89,6 @@ async def url_of(cluster: ClusterChoice, name: str, given: str | None) -> AsyncI
     """The URL given, or one on this machine that leads to one pod of the Service ``name`` within the block.
 
     cluster: with a namespace.
-
-    Raises:
-        CommandError: no kubectl, no right to forward ports, or no pod that serves.
     """
     if given is not None:
         yield given.rstrip("/").removesuffix("/v1")

@@ -67,11 +67,7 @@ SeenT = TypeVar("SeenT")
 
 
 async def look_at_cluster(choice: ClusterChoice) -> Evidence:
-    """Every part of the chosen cluster, read one after the other.
-
-    Raises:
-        CommandError: there is no cluster to ask, or it does not answer.
-    """
+    """Every part of the chosen cluster, read one after the other."""
     async with access(choice) as there:
         return await _look_at(there)
 

@@ -23,9 +23,6 @@ def moment(text: str, *, now: datetime) -> datetime:
     """A time such as 2026-01-01T12:00:00Z, or how long ago, such as 90s, 10m, 2h or 1d.
 
     now: with a zone.
-
-    Raises:
-        CommandError: neither form, without a zone, or in the future.
     """
     ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if ago is not None:

@@ -8,7 +8,7 @@ import typer
 
 from outrider.cli.common.options import with_shared_options
 from outrider.cli.common.output import CommandError, ExitCode, Form, printed, say
-from outrider.cli.plan.parts import Options
+from outrider.cli.plan.options import Options
 from outrider.cli.plan.question import asked
 from outrider.cli.plan.text import json_of, text_of_forecast, verdict_of
 from outrider.sizing.forecast import Forecast, forecast

@@ -14,8 +14,8 @@ from outrider.api.spec import Engine, Spec
 from outrider.cli.common.files import read_text
 from outrider.cli.common.manifests import checked, raw_models
 from outrider.cli.common.output import CommandError
+from outrider.cli.plan.options import Options
 from outrider.cli.plan.parts import (
-    Options,
     drafter_of,
     gpu_of,
     measured_table,
@@ -50,11 +50,7 @@ class Asked:
     memory_share: float | None  # as given; None: left to file and engine
 
     def manifest(self, answer: Forecast) -> dict[str, JsonValue] | None:
-        """The manifest with the proposal; None where the file is judged as it is, or no proposal is possible.
-
-        Raises:
-            CommandError: the options and the proposal do not fit together.
-        """
+        """The manifest with the proposal; None where the file is judged as it is, or none can be proposed."""
         if self.question.fixed is not None or answer.no_speeds is not None:
             return None
         if answer.memory.verdict not in (Verdict.FITS, Verdict.CROWDED):
@@ -81,13 +77,7 @@ class Asked:
 
 
 def asked(options: Options) -> Asked:
-    """The question that the options ask.
-
-    Raises:
-        CommandError: something that was given cannot be used.
-        CommandError: a file cannot be read.
-        CommandError: admission would refuse the manifest.
-    """
+    """The question that the options ask."""
     raw, spec = (None, None) if options.file is None else _read_manifest(options.file)
     _check(options, spec)
     uri = uri_of_model(options, spec)

@@ -44,32 +44,20 @@ async def once() -> bool:
 
 
 async def follow_in_cluster(question: Question, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:
-    """Follow the models of the chosen cluster; see `follow`.
-
-    Raises:
-        CommandError: the first look failed.
-    """
+    """Follow the models of the chosen cluster; see `follow`."""
     async with access(question.cluster) as there:
         return await follow(lambda: look(there.cluster, there.namespace, question), show, again)
 
 
 async def names_in(choice: ClusterChoice) -> tuple[str, ...]:
-    """Names of the models of the chosen namespace.
-
-    Raises:
-        CommandError: no right to list them, or no answer.
-    """
+    """Names of the models of the chosen namespace."""
     async with access(choice) as there:
         found = await look(there.cluster, there.namespace, Question(None, choice, everywhere=False))
     return tuple(model.name for model in found)
 
 
 async def look(cluster: ClusterClient, namespace: str, question: Question) -> Models:
-    """The models of a question, sorted by namespace and name.
-
-    Raises:
-        CommandError: no such model, no right to read it, or no answer.
-    """
+    """The models of a question, sorted by namespace and name."""
     now = datetime.now(UTC)
     try:
         if question.name is None:
@@ -85,11 +73,7 @@ async def look(cluster: ClusterClient, namespace: str, question: Question) -> Mo
 
 
 async def follow(look: Look, show: Show, again: Callable[[], Awaitable[bool]]) -> Models:
-    """Show every look, and return the models of the last one.
-
-    Raises:
-        CommandError: the first look failed. Where a later look fails, the models stay on the screen.
-    """
+    """Show every look, and return the models of the last one."""
     seen = await look()
     show(seen, None)
     while await again():

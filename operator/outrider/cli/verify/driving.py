@@ -43,9 +43,6 @@ async def verify(question: Question, notify: Notify, keep: Callable[[Result], No
     """Ask for greedy answers without drafts twice and with drafts once, then for sampled answers.
 
     keep: gets the result once greedy answers are compared, and again with the sampled answers.
-
-    Raises:
-        CommandError: bad input, or a fault in the cluster; the message says what to do.
     """
     async with access(question.cluster) as there, httpx.AsyncClient() as http:
         model, candidates = await overridable_model(
