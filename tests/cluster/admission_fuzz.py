@@ -24,8 +24,8 @@ import httpx
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.resources import MODELS
+from outrider.controller.process import room_for_deep_json
 from outrider.controller.store import StoredModel
 from outrider.plan import ControlKeys, PlanSettings, plan
 from tests.unit.api.admission_cases import CASES, Json, base_manifest

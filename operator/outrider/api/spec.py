@@ -13,7 +13,8 @@ from outrider.api.base import ApiModel, TextRule, rule, text_rules
 from outrider.api.engine_args import POOLS, EngineArgs, pools
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
-from outrider.api.quantity import MAX_PODS, ContextLength, IntOrPercent, Patience, Quantity, Uri, Version
+from outrider.api.quantity import MAX_PODS, ContextLength, Quantity, Uri, Version
+from outrider.api.rollout import OnFailure, Rollout
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
 from outrider.api.weights import Cache
@@ -154,50 +155,6 @@ class Resources(ApiModel):
     )
     def _claims_have_names_of_their_own(self) -> bool:
         return len({claim.name for claim in self.claims}) == len(self.claims)
-
-
-class OnFailure(StrEnum):
-    """The action after a failed rollout."""
-
-    ROLL_BACK = "RollBack"
-    HOLD = "Hold"
-
-
-class DisruptionBudget(StrEnum):
-    """The PodDisruptionBudget of a model."""
-
-    AUTO = "Auto"
-    NEVER = "Never"
-
-
-class Rollout(ApiModel):
-    """Replacement of pods after a change of the pod template."""
-
-    max_surge: IntOrPercent = 1
-    """Maximum pods above spec.replicas during a rollout, as a number or percentage. Default: 1."""
-    max_unavailable: IntOrPercent = 0
-    """Maximum pods below spec.replicas during a rollout, as a number or percentage. Default: 0."""
-    progress_deadline: Patience = "20m"
-    """Time without progress after which a rollout has failed. At least 10s. Default: 20m."""
-    on_failure: OnFailure = OnFailure.ROLL_BACK
-    """Action after a failed rollout. RollBack (default): Outrider restores the last good revision until the
-    spec asks for other pods. Hold: the pods stay as they are."""
-    surge_timeout: Patience = "5m"
-    """Time for which an additional pod may be unschedulable. After it, Outrider replaces serving pods one at
-    a time. This needs two or more replicas, `maxUnavailable: 0` and a longer progressDeadline. At least 10s.
-    Default: 5m."""
-    disruption_budget: DisruptionBudget = DisruptionBudget.AUTO
-    """Auto (default): with two or more replicas, a PodDisruptionBudget lets drains evict one at a time.
-    Never: for your own budget, because Kubernetes evicts no pod that two budgets select."""
-
-    @rule(
-        "!((self.maxSurge == 0 || self.maxSurge == '0%') && "
-        "(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",
-        "spec.rollout: maxSurge and maxUnavailable must not both be 0; raise one of them",
-        field=".maxSurge",
-    )
-    def _a_rollout_can_move(self) -> bool:
-        return not (self.max_surge in (0, "0%") and self.max_unavailable in (0, "0%"))
 
 
 def _stored_default(part: type[ApiModel]) -> FieldInfo:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,23 +26,19 @@ from outrider import __version__
 from outrider.api.text import whole_number
 from outrider.cluster.errors import (
     Conflict,
-    Expired,
     NotFound,
     TooLarge,
     Unauthorized,
     Unavailable,
     from_status,
 )
-from outrider.cluster.lists import Page, read_page
+from outrider.cluster.lists import ListBounds, read_list
 from outrider.cluster.resources import MODELS, SERVICES, JsonObject, Resource, resource_of
 
 _SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, sock_connect=5)
 _MAX_WAIT_SECONDS = 10.0
 _MAX_RETRY_AFTER_SECONDS = 120
-_PAGE_OBJECTS = 128
-_LISTS_BEGUN = 3
-"""Attempts at one list, if the server drops it before the last page."""
 _PARSED_HERE_BYTES = 64 * 2**10
 """A thread parses larger answers, so that the loop is not blocked."""
 
@@ -133,14 +129,8 @@ class ClusterClient:
         Raises:
             TooLarge: they exceed the limit of a list.
         """
-        return await self._list(
-            resource,
-            namespace,
-            lambda raw: raw,
-            labels=labels,
-            fields=fields,
-            most_bytes=self._limits.list_bytes,
-        )
+        bounds = replace(self._bounds, list_bytes=self._limits.list_bytes)
+        return await read_list(self._get_page, resource, namespace, lambda raw: raw, labels, fields, bounds)
 
     async def list_through(
         self,
@@ -155,66 +145,16 @@ class ClusterClient:
 
         keep: called in any thread; raises nothing.
         """
-        return await self._list(resource, namespace, keep, labels=labels, fields=fields)
+        return await read_list(self._get_page, resource, namespace, keep, labels, fields, self._bounds)
 
-    async def _list(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        keep: Callable[[JsonObject], KeptT | None],
-        *,
-        labels: str | None,
-        fields: str | None,
-        most_bytes: int | None = None,
-    ) -> tuple[list[KeptT], int]:
-        selectors = [("labelSelector", labels), ("fieldSelector", fields)]
-        query = [(name, text) for name, text in selectors if text is not None]
-        for begun in range(1, _LISTS_BEGUN + 1):
-            try:
-                return await self._pages(resource, resource.path(namespace), keep, query, most_bytes)
-            except Expired:
-                if begun == _LISTS_BEGUN:
-                    raise
-        raise AssertionError("unreachable")
+    @property
+    def _bounds(self) -> ListBounds:
+        return ListBounds(self._limits.page_bytes, self._limits.answer_bytes)
 
-    async def _pages(
-        self,
-        resource: Resource,
-        path: str,
-        keep: Callable[[JsonObject], KeptT | None],
-        query: list[tuple[str, str]],
-        most_bytes: int | None,
-    ) -> tuple[list[KeptT], int]:
-        """Read one list from its first page to its last.
-
-        Raises:
-            Expired: the server no longer has the rest of the list; start again.
-        """
-
-        def read(content: bytes) -> Page[KeptT]:
-            return read_page(content, resource, keep)
-
-        kept: list[KeptT] = []
-        limit, size, token = _PAGE_OBJECTS, 0, ""
-        while True:
-            asked = [*query, ("limit", str(limit)), *([("continue", token)] if token else [])]
-            most = self._limits.page_bytes if limit > 1 else self._limits.answer_bytes
-            try:
-                page = await self._request("get", path, read, query=asked, most_bytes=most)
-            except TooLarge:
-                if limit == 1:
-                    raise
-                limit = max(1, limit // 4)
-                continue
-            size += page.size
-            if most_bytes is not None and size > most_bytes:
-                raise TooLarge(f"the list of {resource.plural} is larger than {most_bytes} bytes")
-            kept += page.kept
-            if not page.token:
-                return kept, page.version
-            token = page.token
-            if 4 * page.size < self._limits.page_bytes:
-                limit = min(2 * limit, _PAGE_OBJECTS)
+    async def _get_page(
+        self, path: str, read: Callable[[bytes], KeptT], query: list[tuple[str, str]], most_bytes: int
+    ) -> KeptT:
+        return await self._request("get", path, read, query=query, most_bytes=most_bytes)
 
     async def apply(self, manifest: JsonObject, *, manager: str, force: bool = True) -> JsonObject:
         """Apply a whole manifest server-side; create the object if it is missing."""

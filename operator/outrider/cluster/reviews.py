@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.resources import ACCESS_REVIEWS, OWN_ACCESS_REVIEWS
+from outrider.cluster.installation import Claim, Installation
+from outrider.cluster.resources import ACCESS_REVIEWS, MODELS, OWN_ACCESS_REVIEWS
+
+_Question = tuple[str, str, str]
+_REMEMBERED_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +61,42 @@ async def may(cluster: ClusterClient, act: Act, *, account: ServiceAccount | Non
     }
     answer = await cluster.ask(review, question)
     return (answer.get("status") or {}).get("allowed") is True
+
+
+class Authority:
+    """Checks that the operator behind a Lease may do what the Lease claims; answers last some minutes.
+
+    Anyone with the right to write Leases in some namespace could claim all namespaces, and so stop this
+    operator. Only a service account that may write the status of models there can be an operator.
+    clock: seconds that never jump.
+    """
+
+    def __init__(self, cluster: ClusterClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._answers: dict[_Question, tuple[bool, float]] = {}
+
+    async def believed(self, seen: Installation, *, within: Claim) -> Installation | None:
+        """Return the part of an installation's claim that is true ``within`` these namespaces, or None.
+
+        Raises:
+            ClusterError: the API server did not answer, or does not let this operator ask.
+        """
+        claim = seen.claim
+        if not claim.watches:
+            return seen if await self._may_manage(seen, "") else None
+        asked = sorted(name for name in claim.watches if within.covers(name))
+        true = frozenset([name for name in asked if await self._may_manage(seen, name)])
+        return replace(seen, claim=replace(claim, watches=true)) if true else None
+
+    async def _may_manage(self, seen: Installation, namespace: str) -> bool:
+        """Review one account. namespace: empty for all namespaces."""
+        question = (seen.namespace, seen.claim.account, namespace)
+        oldest = self._clock() - _REMEMBERED_SECONDS
+        self._answers = {asked: known for asked, known in self._answers.items() if known[1] > oldest}
+        if question not in self._answers:
+            # A service account belongs to the Lease's own namespace.
+            account = ServiceAccount(seen.namespace, seen.claim.account)
+            act = Act(MODELS.group, MODELS.plural, "patch", namespace, subresource="status")
+            self._answers[question] = await may(self._cluster, act, account=account), self._clock()
+        return self._answers[question][0]

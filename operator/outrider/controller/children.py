@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.difference import APPLIED_ANNOTATION, satisfies, stamped
 from outrider.cluster.errors import Conflict, Refused
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import MANAGER, Owner, Ownership, name_taken, ownership
-from outrider.cluster.prune import unwanted
 from outrider.cluster.resources import (
     BUDGETS,
     DEPLOYMENTS,
@@ -24,6 +24,9 @@ from outrider.cluster.resources import (
 from outrider.controller.store import Key, Store, StoredChild
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import PRIVATE_KEY, control_secret, group_set
+
+APPLIED_ANNOTATION = "outrider.dev/applied"
+"""Digest of the last applied manifest; reveals fields that the manifest no longer contains."""
 
 
 class Children:
@@ -159,3 +162,45 @@ def _key_in(secret: JsonObject) -> SigningKey | None:
         return SigningKey.read(base64.b64decode((secret.get("data") or {})[PRIVATE_KEY], validate=True))
     except (KeyError, ValueError):
         return None
+
+
+def stamped(manifest: JsonObject) -> JsonObject:
+    """Return the manifest with its own digest as an annotation."""
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
+    metadata = manifest["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), APPLIED_ANNOTATION: digest}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def satisfies(live: object, wanted: object) -> bool:
+    """Return True if every field of the manifest has the same value in the object.
+
+    Other fields of the object do not matter. Lists must agree in length and order. A value that the API
+    server writes in another form (``1000m`` for ``1``) differs, which costs one apply without effect.
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(
+            satisfies(live.get(key), value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(live, list | tuple)
+            and len(live) == len(wanted)
+            and all(satisfies(have, want) for have, want in zip(live, wanted, strict=True))
+        )
+    return live == wanted or (live is None and not wanted)
+
+
+def unwanted(children: Iterable[Child], wanted: Iterable[JsonObject], owner: Owner) -> list[Child]:
+    """Return the children of ``owner`` that ``wanted`` does not name.
+
+    A child must have a controlling owner reference with the owner's UID. A label alone does not
+    justify a deletion.
+    """
+    keep = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
+    return [
+        child
+        for child in children
+        if (child.kind, child.metadata.name) not in keep
+        and any(ref.controller and ref.uid == owner.uid for ref in child.metadata.owner_references)
+    ]

@@ -16,13 +16,31 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from outrider.controller.heartbeat import MAX_SILENCE_SECONDS, Heartbeat
-
 MAX_CONNECTIONS = 256
 CONNECTION_SECONDS = 10.0
 """Lifetime of a connection in seconds, the default timeout of a scrape by Prometheus."""
 RENDER_SECONDS = 1.0
 """Seconds from the end of one rendering to the next one."""
+MAX_SILENCE_SECONDS = 60.0
+"""Maximum time without a beat in seconds; beyond it /healthz fails and the kubelet restarts the pod."""
+
+
+class Heartbeat:
+    """The time of a loop's last beat, readable from any thread."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic()
+
+    async def beat_forever(self, *, interval_seconds: float = 1.0) -> None:
+        """Beat until cancelled; run it on the observed loop."""
+        while True:
+            self._at = time.monotonic()
+            await asyncio.sleep(interval_seconds)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last beat."""
+        return time.monotonic() - self._at
 
 
 class RenderedMetrics:

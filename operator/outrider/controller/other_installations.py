@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from outrider.cluster.authority import Authority
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME, LeadershipElsewhere
 from outrider.cluster.resources import LEASES
+from outrider.cluster.reviews import Authority
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.work_queue import backoff_seconds
 

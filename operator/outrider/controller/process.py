@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,11 +17,9 @@ from kubernetes.aio.client import ApiClient
 from pythonjsonlogger.json import JsonFormatter
 
 from outrider.cluster.client import ClusterClient, connect
-from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.installation import Claim
 from outrider.cluster.lease import Leadership, LeadershipElsewhere, LeaseName, Sole
-from outrider.controller.heartbeat import Heartbeat
-from outrider.controller.http_server import serve
+from outrider.controller.http_server import Heartbeat, serve
 from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.leader import Leader
 from outrider.controller.other_installations import Installations, OtherInstallations
@@ -31,6 +29,10 @@ from outrider.controller.traces import Traces, open_traces
 from outrider.loop_thread import LoopThread, ThreadEnded
 
 log = logging.getLogger(__name__)
+
+_DEEPEST = 10_000
+"""Levels that the API server accepts. Source: ``maxDepth`` in the JSON decoders of k8s.io/apimachinery."""
+_CALLS_AROUND_IT = 2_000
 
 
 class Stuck(Exception):
@@ -54,6 +56,21 @@ def set_up_logs(log_format: LogFormat, level: str) -> None:
     for name in ("httpx", "httpcore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("kopf").setLevel(logging.ERROR)
+
+
+@contextmanager
+def room_for_deep_json() -> Iterator[None]:
+    """Let this process read objects that are nested as deep as the API server allows.
+
+    Python's parser stops at a tenth of that. One such object would then make whole lists unreadable and
+    end every watch. A level needs about 200 bytes of a stack of 8 MiB.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST + _CALLS_AROUND_IT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 async def run_operator(settings: Settings) -> None:

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from outrider.api.json_object import Json
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
+from outrider.api.rollout import DisruptionBudget
 from outrider.api.schedule import Schedule
-from outrider.api.spec import DisruptionBudget
 from outrider.plan.control_keys import ControlKeys
 from outrider.plan.names import (
     CANARY,

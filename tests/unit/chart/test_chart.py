@@ -13,7 +13,7 @@ from outrider.api.crd import render as crd_text
 from outrider.cli.options import variable
 from outrider.cluster.lease import LEASE_NAME
 from outrider.cluster.resources import ACCESS_REVIEWS, LEASES, WATCHED_CHILDREN
-from outrider.controller.heartbeat import MAX_SILENCE_SECONDS
+from outrider.controller.http_server import MAX_SILENCE_SECONDS
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.plan.network_peers import read_peers
 from tests.unit.chart.kit import CHART, helm, needs_helm, of_kind, render, rules

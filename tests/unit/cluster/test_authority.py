@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from outrider.cluster.authority import Authority
 from outrider.cluster.errors import Refused
 from outrider.cluster.installation import Claim
+from outrider.cluster.reviews import Authority
 from tests.unit.cluster.factories import Answer, a_cluster, answer, refusal
 from tests.unit.cluster.installations import an_installation
 

@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 
 from outrider.cluster.client import ClientLimits
-from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import (
     ClusterError,
     Conflict,
@@ -20,6 +19,7 @@ from outrider.cluster.errors import (
 )
 from outrider.cluster.lease import NotLeader
 from outrider.cluster.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, JsonObject, Resource
+from outrider.controller.process import room_for_deep_json
 from tests.unit.cluster.factories import Answer, a_cluster, a_manifest, answer, raw_answer, refusal
 
 OBJECT = answer({"metadata": {"name": "m"}})

@@ -4,7 +4,7 @@ import pytest
 
 from outrider.cluster.objects import Child
 from outrider.cluster.ownership import Ownership, name_taken, ownership
-from outrider.cluster.prune import unwanted
+from outrider.controller.children import unwanted
 from tests.unit.cluster.factories import OWNER, a_child, a_manifest
 
 CASES = {

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED
 from outrider.api.conditions import MAX_MESSAGE
 from outrider.api.status import Status
-from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.resources import CONFIG_MAPS
+from outrider.controller.process import room_for_deep_json
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.store import Key, Reconciled, Store
 from outrider.controller.store_fleet import StoreFleet

@@ -16,9 +16,8 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from outrider.controller import heartbeat, http_server
-from outrider.controller.heartbeat import MAX_SILENCE_SECONDS, Heartbeat
-from outrider.controller.http_server import RenderedMetrics, serve
+from outrider.controller import http_server
+from outrider.controller.http_server import MAX_SILENCE_SECONDS, Heartbeat, RenderedMetrics, serve
 from outrider.loop_thread import LoopThread
 from tests.unit.controller.cluster_server import until
 
@@ -201,7 +200,7 @@ async def test_a_loop_that_takes_no_turn_for_too_long_fails_its_health_and_no_ea
         began = time.monotonic()
         for silence, status in ((0.0, 200), (MAX_SILENCE_SECONDS - 5, 200), (61.0, 503)):
             late = SimpleNamespace(monotonic=lambda silence=silence: began + silence)
-            monkeypatch.setattr(heartbeat, "time", late)
+            monkeypatch.setattr(http_server, "time", late)
             assert (await served.get("/healthz")).status_code == status
         assert "blocked for 61 s" in (await served.get("/healthz")).text
 
@@ -215,7 +214,7 @@ async def test_health_is_answered_while_the_loop_of_the_work_is_blocked() -> Non
 
 async def test_a_heart_beats_as_long_as_its_loop_takes_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(http_server, "time", SimpleNamespace(monotonic=lambda: now))
     heart = Heartbeat()
     now += 5
     assert heart.silence == 5

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from outrider.cluster.installation import TERM_ANNOTATION, Claim
 from outrider.cluster.resources import LEASES, MODELS, PODS
 from outrider.controller import leader, other_installations, process
-from outrider.controller.heartbeat import Heartbeat
+from outrider.controller.http_server import Heartbeat
 from outrider.controller.process import Stuck, operate, run_operator
 from outrider.controller.settings import LeaderElection, Settings
 from outrider.controller.watch import ClusterWatch

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from outrider.api.spec import Rollout
-from outrider.cluster.deep_json import room_for_deep_json
+from outrider.api.rollout import Rollout
 from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import BUDGETS, CONFIG_MAPS, REPLICA_SETS
+from outrider.controller.process import room_for_deep_json
 from outrider.controller.reconcile.rollouts import no_room, table_of
 from outrider.controller.store_fleet import StoreFleet
 from outrider.plan.rollout import ANNOTATION

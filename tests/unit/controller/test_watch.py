@@ -16,12 +16,12 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.deep_json import room_for_deep_json
 from outrider.cluster.errors import Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, Resource
 from outrider.controller import kopf_operator, watch
 from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.process import room_for_deep_json
 from outrider.controller.store import MANAGED_SELECTOR, Key, Store, StoredModel, StoredPod
 from outrider.controller.watch import RESTART_SECONDS, WATCHED, ClusterWatch, Receive, cannot_wait
 from outrider.plan.names import MODEL_LABEL

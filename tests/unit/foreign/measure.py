@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from outrider.cluster.deep_json import room_for_deep_json
+from outrider.controller.process import room_for_deep_json
 from tests.unit.foreign.cases import CASES
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from outrider.api.launch import LaunchOrder
+from outrider.api.rollout import OnFailure
 from outrider.api.schedule import Schedule
-from outrider.api.spec import OnFailure
 from outrider.plan import plan
 from outrider.plan.planner import Plan
 from outrider.plan.rollout import (

@@ -9,10 +9,10 @@ from datetime import datetime
 from outrider.api.conditions import ConditionUpdate
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import SpeculativeModel
+from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.cluster.objects import Deployment, Metadata, Pod
 from outrider.cluster.resources import DEPLOYMENTS, JOBS
-from outrider.controller.reconcile.advice import advised, known_limits, missing_memory, told_at_the_start
 from outrider.controller.reconcile.downloads import (
     ProgressReader,
     finished,
@@ -28,8 +28,15 @@ from outrider.controller.reconcile.rollouts import Rollouts
 from outrider.controller.store import Key, Store
 from outrider.plan import Plan, Rendered, Role, Serving
 from outrider.plan.names import MODEL_LABEL, canary_deployment
-from outrider.plan.weights.needs import Needs
+from outrider.plan.weights.fit import advice
+from outrider.plan.weights.needs import Needs, needs_of
+from outrider.runtimes import runtime_of
+from outrider.runtimes.artifacts import each_pod_downloads
+from outrider.sizing.room import Shortage, shortage
 
+_EACH_DOWNLOADS = (
+    "Each pod downloads the weights, also after a restart. To download them once for all pods, set spec.cache"
+)
 _REQUEUE_SECONDS = 30.0
 _MIN_REQUEUE_SECONDS = 5.0
 _DOWNLOAD_REQUEUE_SECONDS = 5.0
@@ -97,7 +104,7 @@ class Observer:
     ) -> Report:
         """The report of a planned model. above, besides: see `judge`."""
         model, pods, memory = rendered.model, self._store.pods_of(key), self._rollouts.memory(key)
-        weights = advised(model)
+        weights = _advised(model)
         workload = Workload(
             wanted=model.spec.replicas,
             deployments=self._deployments(key, wanted),
@@ -106,12 +113,12 @@ class Observer:
             of_spec=self._revisions.of_spec(key, rendered, _staying(pods)),
             returned=memory.returned is not None,
             in_place=memory.in_place,
-            advice=told_at_the_start(model, weights),
+            advice=_advice_at_the_start(model, weights),
             workers=groups.workers,
             group_ended=groups.group_ended,
             overdue=groups.overdue,
-            shortage=missing_memory(model.spec, weights),
-            known=known_limits(model),
+            shortage=_missing_memory(model.spec, weights),
+            known=_known_issues(model),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
@@ -166,6 +173,35 @@ class Observer:
         return tuple(
             entry.deployment for entry in stored if entry is not None and entry.deployment is not None
         )
+
+
+def _advised(model: SpeculativeModel) -> WeightsStatus | None:
+    """The downloaded weights, with advice on how the present spec uses them."""
+    weights = model.status.weights
+    if weights is None or needs_of(model) is None:
+        return None
+    return weights.model_copy(update={"advice": advice(model.spec, weights)})
+
+
+def _advice_at_the_start(model: SpeculativeModel, weights: WeightsStatus | None) -> str | None:
+    """Advice for the time in which pods start, in one sentence; None if there is none."""
+    if model.spec.replicas > 1 and each_pod_downloads(model.spec):
+        return _EACH_DOWNLOADS
+    return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
+
+
+def _known_issues(model: SpeculativeModel) -> tuple[str, ...]:
+    """The known issues of this launch, one sentence each. They do not prevent it."""
+    return runtime_of(model.spec).advice(model.spec, model.status.weights)
+
+
+def _missing_memory(spec: Spec, weights: WeightsStatus | None) -> Shortage | None:
+    """The memory that the selected GPUs lack; None if it is enough or unknown."""
+    try:
+        share = runtime_of(spec).gpu_memory_share(spec.engine.args)
+    except ValueError:  # The engine reports it.
+        return None
+    return shortage(spec, weights, share=share)
 
 
 def _staying(pods: Sequence[Pod]) -> tuple[Pod, ...]:

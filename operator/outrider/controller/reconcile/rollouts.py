@@ -13,8 +13,8 @@ from outrider.api.json_object import Json
 from outrider.api.launch import Launch
 from outrider.api.quantity import IntOrPercent, duration_seconds
 from outrider.api.reasons import DegradedReason
+from outrider.api.rollout import Rollout
 from outrider.api.schedule import Schedule
-from outrider.api.spec import Rollout
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cluster.difference import satisfies, stamped
+from outrider.controller.children import satisfies, stamped
 from tests.unit.cluster.factories import a_manifest
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=4)
