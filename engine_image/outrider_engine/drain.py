@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-DRAIN_FILE_VARIABLE = "OUTRIDER_DRAIN_FILE"
+from outrider_protocol.environment import DRAIN_FILE_VARIABLE
+
 SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 """Files with the connections of all processes of the pod's network."""
 

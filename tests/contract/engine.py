@@ -22,7 +22,7 @@ from engine_image.build import UV
 from examples.models.pad import WEIGHTS
 from outrider.engine.signing import Signed, SigningKey
 from outrider.runtimes.vllm.runner import TablePlace
-from outrider_engine.control.lookup import CANDIDATES_VARIABLE
+from outrider_protocol.environment import CANDIDATES_VARIABLE
 from tests.contract import helper_plugins
 from tests.contract.engine_process import CACHE, PYTHON, QUIET, Process, Start, fork, kill_group
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from outrider.controller.reconcile.readiness import CRASHES, find_trouble
-from outrider_engine.control.lookup import CANDIDATES_VARIABLE
+from outrider_protocol.environment import CANDIDATES_VARIABLE
 from tests.contract import engine_process
 from tests.contract.engine import (
     CANDIDATES,

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from outrider_engine.http.server import CONTROL_PORT_VARIABLE
+from outrider_protocol.environment import CONTROL_PORT_VARIABLE
 from tests.contract.engine import REQUEST_SECONDS, Engine, free_port, running_engine, signing_client
 from tests.contract.factories import a_push
 from tests.contract.twin import twin_launch

@@ -10,13 +10,11 @@ from outrider_engine.control.probe import Probe
 from outrider_engine.control.push import Limits
 from outrider_engine.control.support import EngineFacts, obstacle
 from outrider_protocol.control_api import Refusal
+from outrider_protocol.environment import CANDIDATES_VARIABLE
 from outrider_protocol.releases import Runner
 from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
-
-CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
-"""Every K that a schedule may have, such as ``0,1,3``; unset where the launch has its own schedule."""
 
 Choose: TypeAlias = Callable[[int, int], int]
 """K of a step by its number of requests and by the K of the schedule."""

@@ -16,9 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from outrider_protocol.control_api import SCHEME, Reason, Refusal, signed_bytes
-
-PUBLIC_KEY_FILE_VARIABLE = "OUTRIDER_PUBLIC_KEY_FILE"
-POD_UID_VARIABLE = "OUTRIDER_POD_UID"
+from outrider_protocol.environment import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 
 _HEADER_LENGTH = len(f"{SCHEME} ") + 88
 """64 bytes in Base64."""

@@ -70,9 +70,6 @@ class EngineFacts:
         return None
 
 
-K0_VARIABLE = "OUTRIDER_K0"
-"""Which of these, in the engine's environment; not set is Auto."""
-
 READ_STATES = tuple(method.value for method, traits in TRAITS.items() if traits.reads_states)
 """Their drafters read the target's hidden states besides the text."""
 

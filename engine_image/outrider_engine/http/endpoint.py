@@ -17,7 +17,6 @@ from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
 from outrider_engine.control.signature import Gate
 from outrider_engine.control.verbs import PUT_MEASURING, PUT_SCHEDULE, START_PROBE, PushPayload
-from outrider_engine.drain import DRAIN_FILE_VARIABLE
 from outrider_engine.http.exposition import render_silence
 from outrider_engine.http.graceful_shutdown import GracefulShutdown, ShutdownMiddleware
 from outrider_engine.http.metrics_middleware import MetricsMiddleware
@@ -39,13 +38,11 @@ from outrider_protocol.control_api import (
     Reason,
     Refusal,
 )
+from outrider_protocol.environment import DRAIN_FILE_VARIABLE, SELF_TEST_FILE_VARIABLE, SWEEP_VARIABLE
 
 logger = logging.getLogger("vllm.outrider")
 
 SELF_TEST_VARIABLE = "OUTRIDER_SELF_TEST"
-SELF_TEST_FILE_VARIABLE = "OUTRIDER_SELF_TEST_FILE"
-SWEEP_VARIABLE = "OUTRIDER_SWEEP"
-
 DIED = "the engine core ended without a message: the system killed it, or native code failed"
 
 Answer = Callable[[bytes], Awaitable[object]]

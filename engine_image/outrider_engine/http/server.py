@@ -7,8 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-CONTROL_PORT_VARIABLE = "OUTRIDER_CONTROL_PORT"
-"""So that a NetworkPolicy can admit the operator and not clients."""
+from outrider_protocol.environment import CONTROL_PORT_VARIABLE
 
 # The ASGI interface, which the plugin's middleware keeps to.
 Scope = MutableMapping[str, Any]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
-from outrider_engine.control.lookup import CANDIDATES_VARIABLE, lookup_after_launch
+from outrider_engine.control.lookup import lookup_after_launch
 from outrider_engine.control.parsing import parse_schedule
-from outrider_engine.control.support import K0_VARIABLE, skips
+from outrider_engine.control.support import skips
 from outrider_engine.control.verbs import answer
 from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.engine_config import facts_of
@@ -25,12 +25,12 @@ from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler
 from outrider_engine.vllm_adapter.step_hooks import StepHooks
 from outrider_engine.vllm_adapter.wrapping import wrap
 from outrider_protocol.control_api import Reason, Refusal
+from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE, STATIC_SCHEDULE_VARIABLE
 from outrider_protocol.methods import K0
 from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
 
-STATIC_SCHEDULE_VARIABLE = "OUTRIDER_STATIC_SCHEDULE_FILE"
 MEASURE_VARIABLE = "OUTRIDER_MEASURE"
 
 UTILITY_METHOD = "outrider_run"

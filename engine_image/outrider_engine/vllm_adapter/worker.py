@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from outrider_engine.control.support import K0_VARIABLE
 from outrider_engine.vllm_adapter import drafter, sampler
 from outrider_engine.vllm_adapter.wrapping import wrap
+from outrider_protocol.environment import K0_VARIABLE
 from outrider_protocol.methods import K0
 
 logger = logging.getLogger("vllm.outrider")

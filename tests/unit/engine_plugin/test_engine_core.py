@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from outrider_engine.control.core import EngineCoreControl
-from outrider_engine.control.lookup import CANDIDATES_VARIABLE
-from outrider_engine.control.support import K0_VARIABLE
 from outrider_engine.control.verbs import (
     BEGIN_PROFILE,
     BEGIN_SELF_TEST,
@@ -30,9 +28,10 @@ from outrider_engine.counting.measure import MAX_WAITING
 from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
 from outrider_engine.plugin import register
 from outrider_engine.vllm_adapter.engine_config import facts_of
-from outrider_engine.vllm_adapter.engine_core import MEASURE_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_engine.vllm_adapter.engine_core import MEASURE_VARIABLE
 from outrider_engine.vllm_adapter.scheduler import ORDER
 from outrider_protocol.control_api import Push, Reason, Refusal, Slice
+from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE, STATIC_SCHEDULE_VARIABLE
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin import fake_vllm
 from tests.unit.engine_plugin.factories import (

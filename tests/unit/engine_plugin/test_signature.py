@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from outrider.engine import signing
 from outrider.engine.signing import SigningKey
 from outrider_engine.control import signature
-from outrider_engine.control.signature import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE, Gate
+from outrider_engine.control.signature import Gate
 from outrider_engine.http.request import MAX_BODY_BYTES, read_signed
 from outrider_protocol.control_api import Reason, Refusal
+from outrider_protocol.environment import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from tests.unit.engine_plugin.factories import a_push
 
 KEY = SigningKey.generate()

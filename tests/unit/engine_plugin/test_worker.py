@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from outrider_engine.control.support import K0_VARIABLE
 from outrider_engine.vllm_adapter import drafter, sampler, worker
+from outrider_protocol.environment import K0_VARIABLE
 
 
 def a_worker_class() -> type:

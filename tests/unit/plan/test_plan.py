@@ -16,8 +16,8 @@ from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 from outrider.plan.names import REVISION_LABEL
-from outrider_engine.control.signature import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from outrider_engine.http.graceful_shutdown import READINESS
+from outrider_protocol.environment import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from outrider_protocol.releases import RELEASES
 from tests.unit.plan.factories import (
     CPU,

@@ -7,16 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
-from outrider.runtimes.vllm.environment import (
+from outrider.runtimes.vllm.environment import PLUGINS_VARIABLE, RUNNER_VARIABLE
+from outrider.runtimes.vllm.flags import full_name, known, nearest
+from outrider_protocol.environment import (
     CANDIDATES_VARIABLE,
     CONTROL_PORT_VARIABLE,
+    DRAIN_FILE_VARIABLE,
     K0_VARIABLE,
-    PLUGINS_VARIABLE,
     POD_UID_VARIABLE,
-    RUNNER_VARIABLE,
+    PUBLIC_KEY_FILE_VARIABLE,
+    SELF_TEST_FILE_VARIABLE,
+    STATIC_SCHEDULE_VARIABLE,
     SWEEP_VARIABLE,
 )
-from outrider.runtimes.vllm.flags import full_name, known, nearest
 from outrider_protocol.methods import Method
 
 _TABLE = "num_speculative_tokens_per_batch_size"
@@ -53,10 +56,10 @@ _VARIABLES: Mapping[str, str] = {
     "NUMBA_NUM_THREADS": "n-gram looks up on one thread; more of them only get in its way",
     "HF_HUB_OFFLINE": "weights are in the pod already",
     "VLLM_HOST_IP": "where the other pods of the replica find this one",
-    "OUTRIDER_STATIC_SCHEDULE_FILE": "where the plugin reads the static schedule",
-    "OUTRIDER_PUBLIC_KEY_FILE": "whose requests the plugin takes",
-    "OUTRIDER_SELF_TEST_FILE": "where the plugin keeps what its self-test found",
-    "OUTRIDER_DRAIN_FILE": "how a stopping pod learns that it takes no new requests",
+    STATIC_SCHEDULE_VARIABLE: "where the plugin reads the static schedule",
+    PUBLIC_KEY_FILE_VARIABLE: "whose requests the plugin takes",
+    SELF_TEST_FILE_VARIABLE: "where the plugin keeps what its self-test found",
+    DRAIN_FILE_VARIABLE: "how a stopping pod learns that it takes no new requests",
 }
 _ASSISTANTS = ("-assistant", "-mtp", "_mtp", "-nextn")
 """Ends of the names of checkpoints of which vLLM makes method mtp, whatever is said. From source."""

@@ -10,6 +10,17 @@ from outrider.runtimes.artifacts import uses_hub
 from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.runtimes.vllm.runner import TablePlace, launch_form
+from outrider_protocol.environment import (
+    CANDIDATES_VARIABLE,
+    CONTROL_PORT_VARIABLE,
+    DRAIN_FILE_VARIABLE,
+    K0_VARIABLE,
+    POD_UID_VARIABLE,
+    PUBLIC_KEY_FILE_VARIABLE,
+    SELF_TEST_FILE_VARIABLE,
+    STATIC_SCHEDULE_VARIABLE,
+    SWEEP_VARIABLE,
+)
 from outrider_protocol.methods import K0
 from outrider_protocol.releases import Runner
 
@@ -20,26 +31,14 @@ _NO_PLUGINS = ""
 """A stock engine, even where the image has the plugin."""
 
 _PLUGIN_VARIABLES: Mapping[str, str] = {
-    "OUTRIDER_STATIC_SCHEDULE_FILE": f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
-    "OUTRIDER_PUBLIC_KEY_FILE": f"{SCHEDULE_FOLDER}/{PUBLIC_KEY_FILE}",
+    STATIC_SCHEDULE_VARIABLE: f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
+    PUBLIC_KEY_FILE_VARIABLE: f"{SCHEDULE_FOLDER}/{PUBLIC_KEY_FILE}",
     # In the pod's own volume, which outlives a container that a drafter ended.
-    "OUTRIDER_SELF_TEST_FILE": "/tmp/outrider-self-test.json",
-    "OUTRIDER_DRAIN_FILE": "/tmp/outrider-drain",
+    SELF_TEST_FILE_VARIABLE: "/tmp/outrider-self-test.json",
+    DRAIN_FILE_VARIABLE: "/tmp/outrider-drain",
 }
 
-K0_VARIABLE = "OUTRIDER_K0"
-
-SWEEP_VARIABLE = "OUTRIDER_SWEEP"
-
-POD_UID_VARIABLE = "OUTRIDER_POD_UID"
-"""Requests are signed for one pod, by its UID, which no other pod ever has."""
-
-CONTROL_PORT_VARIABLE = "OUTRIDER_CONTROL_PORT"
-
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
-
-CANDIDATES_VARIABLE = "OUTRIDER_CANDIDATES"
-"""The K for which the plugin makes a schedule, if vLLM got none."""
 
 _LEFT_OUT = "leave it out, and `$patch: replace` and null for the list"
 OWNED_VARIABLES: Mapping[str, str] = {

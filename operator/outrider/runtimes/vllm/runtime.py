@@ -22,6 +22,7 @@ from outrider.runtimes.vllm import (
     shutdown,
     stock_image,
 )
+from outrider_protocol.environment import CONTROL_PORT_VARIABLE, POD_UID_VARIABLE
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
 _STOCK = ("python3", "-m", "vllm.entrypoints.openai.api_server")
@@ -84,8 +85,8 @@ class Vllm:
             command=_STOCK if launch.stock else _WITH_PLUGIN,
             arguments=_arguments(launch, served_name),
             environment=environment.environment(launch.spec, stock=launch.stock),
-            pod_uid_variable=None if launch.stock else environment.POD_UID_VARIABLE,
-            control_port_variable=None if launch.stock else environment.CONTROL_PORT_VARIABLE,
+            pod_uid_variable=None if launch.stock else POD_UID_VARIABLE,
+            control_port_variable=None if launch.stock else CONTROL_PORT_VARIABLE,
             health_path=_HEALTH,
             readiness_path=_HEALTH if launch.stock else _READINESS,
             pre_stop=shutdown.pre_stop(launch),
