@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from outrider_protocol.environment import DRAIN_FILE_VARIABLE
-
+DRAIN_FILE_VARIABLE = "OUTRIDER_DRAIN_FILE"
+"""As in `outrider_protocol.environment`: this command loads nothing that it can do without."""
 SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 """Files with the connections of all processes of the pod's network."""
 
