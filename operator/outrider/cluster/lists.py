@@ -24,8 +24,9 @@ _LISTS_BEGUN = 3
 class ListBounds:
     """Limits in bytes.
 
-    page_bytes: for a larger page, the request is repeated with fewer objects. answer_bytes: of a page with one
-    object. list_bytes: of the whole list; None for no limit.
+    page_bytes: for a larger page, the request is repeated with fewer objects.
+    answer_bytes: of a page with one object.
+    list_bytes: of the whole list; None for no limit.
     """
 
     page_bytes: int
