@@ -82,6 +82,10 @@ TARGETS: Mapping[str, str] = {
     "engine_image/protocol/outrider_protocol/schedule.py": (
         "tests/unit/protocol/test_schedule.py tests/unit/api"
     ),
+    "engine_image/protocol/outrider_protocol/control_api.py": (
+        f"tests/unit/protocol/test_control_api.py {_PLUGIN}/test_signature.py"
+    ),
+    "engine_image/outrider_engine/control/parsing.py": f"{_PLUGIN}/test_parsing.py {_PLUGIN}/test_push.py",
     "engine_image/outrider_engine/control/push.py": f"{_PLUGIN}/test_push.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/control/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engine_cores.py",
     "engine_image/outrider_engine/control/lookup.py": f"{_PLUGIN}/test_lookup.py {_PLUGIN}/test_core.py",
