@@ -44,7 +44,6 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/controller/http_server.py": "tests/unit/controller/test_http_server.py",
     "operator/outrider/controller/cpu_budget.py": "tests/unit/controller/test_cpu_budget.py",
     "operator/outrider/controller/tune/tuning_loop.py": "tests/unit/tuning_loop",
-    "operator/outrider/controller/heartbeat.py": "tests/unit/controller/test_http_server.py",
     "operator/outrider/cluster/client.py": "tests/unit/cluster/test_client.py",
     "operator/outrider/cluster/lists.py": "tests/unit/cluster/test_client.py",
     "operator/outrider/controller/store.py": "tests/unit/controller/test_store.py",
