@@ -32,9 +32,9 @@ def differences(source: Source, version: Version) -> list[str]:
         for runner in Runner:
             if (name, runner) in UNREADABLE:
                 continue
-            told, read = response(name, runner, version), read_response(source, name, runner)
-            if told is not read:
-                found.append(f"{name} on {runner}: the table says {told}, the source {read}")
+            expected, read = response(name, runner, version), read_response(source, name, runner)
+            if expected is not read:
+                found.append(f"{name} on {runner}: the table says {expected}, the source {read}")
     return found
 
 
@@ -55,7 +55,7 @@ def _on_v1(source: Source, method: str, *, parallel: bool) -> Response | str:
     gate = source.definition(CONFIG, "VllmConfig._maybe_disable_dynamic_sd_for_v1")
     if gate is not None and method not in _texts(gate):
         return Response.TABLE_DROPPED
-    if not _is_told_k(source, method):
+    if not _passes_k(source, method):
         return Response.FULL_LENGTH
     if parallel:
         return _parallel_response(source)
@@ -156,7 +156,7 @@ def _imported(source: Source, path: str, name: str, scopes: list[ast.If]) -> tup
     return source.resolve(path, name)
 
 
-def _is_told_k(source: Source, method: str) -> bool:
+def _passes_k(source: Source, method: str) -> bool:
     """Whether the V1 runner hands the K of the step to this method's proposer."""
     definition = source.definition(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids")
     for branch in _branches(definition):

@@ -92,7 +92,7 @@ class Stumbling(EngineClient):
         return await super().push(engine, push)
 
 
-async def test_a_defect_over_one_pod_is_told_of_that_pod_and_stops_no_other(
+async def test_a_defect_over_one_pod_is_reported_for_that_pod_and_stops_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving(FakeEngine("a"), FakeEngine("b")) as pods:

@@ -372,7 +372,7 @@ def test_a_long_sentence_is_cut_after_512_letters() -> None:
     ("error", "words"),
     [(httpx.ConnectError("refused"), r"^ConnectError: refused$"), (httpx.ReadError(""), r"^ReadError$")],
 )
-async def test_an_unreachable_engine_is_told_of_by_what_http_says(error: Exception, words: str) -> None:
+async def test_an_unreachable_engine_is_reported_with_the_words_of_http(error: Exception, words: str) -> None:
     def stumbles(_: httpx.Request) -> httpx.Response:
         raise error
 
@@ -387,13 +387,13 @@ async def test_the_first_unreadable_field_is_named(client: EngineClient) -> None
             await client.state(pod.address)
 
 
-async def test_what_is_no_object_is_told_of_as_the_whole_body(client: EngineClient) -> None:
+async def test_what_is_no_object_is_reported_as_the_whole_body(client: EngineClient) -> None:
     async with serving(FakeEngine(answer=(200, "[]"))) as [pod]:
         with pytest.raises(EngineProtocolError, match="cannot parse the state: body: "):
             await client.state(pod.address)
 
 
-async def test_an_error_without_a_reason_is_told_by_its_status(client: EngineClient) -> None:
+async def test_an_error_without_a_reason_is_reported_by_its_status(client: EngineClient) -> None:
     async with serving(FakeEngine(answer=(500, "oops"))) as [pod]:
         with pytest.raises(EngineProtocolError, match=r"^HTTP 500 without a reason$"):
             await client.state(pod.address)
@@ -472,14 +472,14 @@ async def test_an_engine_that_does_not_take_the_signature_is_its_own_error_and_s
             await client.push(replace(pod.address, pod_uid="uid-another"), a_push())
 
 
-async def test_a_plugin_that_wants_a_token_is_told_of_in_the_same_way(client: EngineClient) -> None:
+async def test_a_plugin_that_wants_a_token_is_reported_in_the_same_way(client: EngineClient) -> None:
     answer = {"error": {"reason": "Unauthorized", "message": "the bearer token is missing or wrong"}}
     async with serving(FakeEngine(answer=(401, json.dumps(answer)))) as [pod]:
         with pytest.raises(SignatureRefused, match=r"bearer token.*check the plugin version"):
             await client.state(pod.address)
 
 
-def test_no_repr_tells_the_private_key() -> None:
+def test_no_repr_shows_the_private_key() -> None:
     secret = KEY.private_pem.splitlines()[1]
     assert secret not in repr(an_address())
     assert secret not in repr(KEY)

@@ -151,7 +151,7 @@ async def test_no_request_for_one_pod_is_taken_by_its_sibling(
     assert (await pod.take(push))["epoch"] == 17
 
 
-async def test_a_replica_that_tells_all_it_knows_cannot_push_to_its_sibling(
+async def test_a_replica_that_leaks_all_it_knows_cannot_push_to_its_sibling(
     overheard: Overheard, pod: Pod, sibling: Pod
 ) -> None:
     for push in (PUSH, NEWER):

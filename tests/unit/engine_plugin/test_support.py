@@ -18,7 +18,7 @@ def test_a_method_that_follows_k_has_no_obstacle(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["suffix", "ngram_gpu", "extract_hidden_states", "medusa"])
-def test_a_method_that_asserts_on_k_is_told_as_such(method: str) -> None:
+def test_a_method_that_asserts_on_k_has_that_obstacle(method: str) -> None:
     reason = obstacle(some_facts(method=method), has_table=True)
     assert reason == f"method {method} ends the engine when K is not the configured one"
 
@@ -33,7 +33,7 @@ def test_dflash_drafts_in_parallel_by_nature() -> None:
     assert obstacle(replace(some_facts(method="dflash"), parallel_drafting=True), has_table=True) is None
 
 
-def test_a_method_that_nobody_knows_is_not_tuned() -> None:
+def test_an_unknown_method_is_not_tuned() -> None:
     reason = obstacle(some_facts(method="new_one"), has_table=True)
     assert reason == "the V1 runner of vLLM 0.32.0 is not known to have method new_one"
 
@@ -49,7 +49,7 @@ def test_a_method_changes_with_the_version() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.25.1", f"0.{NEWEST_VERSION[1] + 1}.0", "1.0.0", "dev"])
-def test_a_version_that_nobody_checked_is_not_tuned(version: str) -> None:
+def test_an_unchecked_version_is_not_tuned(version: str) -> None:
     reason = obstacle(replace(some_facts(), engine_version=version), has_table=True)
     assert reason == f"vLLM {version} was not checked for live tuning"
 
@@ -58,7 +58,7 @@ def test_a_local_build_counts_as_its_version() -> None:
     assert parse_version("0.32.1.dev3+g0123.cpu") == (0, 32)
 
 
-def test_an_engine_without_a_table_is_told_how_it_was_launched() -> None:
+def test_an_engine_without_a_schedule_has_an_obstacle() -> None:
     reason = obstacle(some_facts(), has_table=False)
     assert reason is not None
     assert "num_speculative_tokens_per_batch_size" in reason

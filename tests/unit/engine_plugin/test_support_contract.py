@@ -85,7 +85,7 @@ FORMS: tuple[tuple[Form, Verdict], ...] = (
 
 
 @pytest.mark.parametrize(("form", "verdict"), FORMS, ids=lambda value: str(getattr(value, "text", str)()))
-def test_each_form_tells_what_is_there(source: Source, form: Form, verdict: Verdict) -> None:
+def test_each_form_finds_what_is_there(source: Source, form: Form, verdict: Verdict) -> None:
     assert form.verify(source).verdict is verdict
 
 

@@ -90,9 +90,9 @@ def test_the_class_of_a_request_is_what_it_says_or_that_of_its_prompt() -> None:
         core = a_core(Settings.model_validate({"engine": engine}))
         core.plan(a_prompt(text=text), 0.0)
         assert len(core.plan(decoding(1, drafts=3), 0.0).step.tokens[0]) == gained
-    told = a_core(Settings.model_validate({"engine": engine, "texts": {"always": 1}}))
-    told.plan(a_prompt(), 0.0)
-    assert len(told.plan(decoding(1, drafts=3), 0.0).step.tokens[0]) == 4
+    given = a_core(Settings.model_validate({"engine": engine, "texts": {"always": 1}}))
+    given.plan(a_prompt(), 0.0)
+    assert len(given.plan(decoding(1, drafts=3), 0.0).step.tokens[0]) == 4
 
 
 def test_steps_are_due_one_after_the_other_by_the_table() -> None:
@@ -126,7 +126,7 @@ def test_a_fault_and_a_factor_can_come_while_the_engine_runs() -> None:
     assert core.report(asynchronous=True)["time_factor"] == 2.0
 
 
-def test_the_report_tells_how_late_it_was() -> None:
+def test_the_report_has_the_delay() -> None:
     core = a_core()
     due = core.plan(a_prompt(), 100.0).due
     core.ended(due, due + 0.05)

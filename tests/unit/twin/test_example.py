@@ -22,8 +22,8 @@ def example() -> dict[str, Any]:
 
 def test_the_example_s_settings_are_understood() -> None:
     (container,) = example()["podTemplate"]["spec"]["containers"]
-    told = {variable["name"]: variable["value"] for variable in container["env"]}
-    assert parse_settings(told[VARIABLE]).engine == parse_settings("h100_8b").engine
+    given = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert parse_settings(given[VARIABLE]).engine == parse_settings("h100_8b").engine
 
 
 def test_the_example_serves_under_a_name_that_the_stand_in_takes() -> None:
@@ -32,5 +32,5 @@ def test_the_example_serves_under_a_name_that_the_stand_in_takes() -> None:
 
 def test_the_image_is_a_stand_in_without_further_settings() -> None:
     text = DOCKERFILES[Target.TWIN].read_text()
-    (told,) = re.findall(rf"^ENV {VARIABLE}=(\S+)$", text, re.MULTILINE)
-    assert parse_settings(told).faults.start_seconds == 0
+    (given,) = re.findall(rf"^ENV {VARIABLE}=(\S+)$", text, re.MULTILINE)
+    assert parse_settings(given).faults.start_seconds == 0

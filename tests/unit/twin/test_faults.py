@@ -21,7 +21,7 @@ def test_without_faults_every_step_is_an_ordinary_one(load: Load, step: int) -> 
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_a_fault_is_told_by_its_name(kind: Kind) -> None:
+def test_a_fault_has_its_name(kind: Kind) -> None:
     assert Faults.model_validate({kind.value: {}}).strikes(a_load(), 0) is kind
 
 

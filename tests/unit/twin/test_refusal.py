@@ -19,12 +19,12 @@ def a_config(**changes: Any) -> Any:
         "replicas": 1,
         "kv": None,
     }
-    told = SimpleNamespace(**{**plain, **changes})
+    given = SimpleNamespace(**{**plain, **changes})
     return SimpleNamespace(
-        model_config=SimpleNamespace(served_model_name=told.name, runner_type=told.runner),
-        parallel_config=SimpleNamespace(world_size=told.ranks, data_parallel_size=told.replicas),
-        lora_config=told.lora,
-        kv_transfer_config=told.kv,
+        model_config=SimpleNamespace(served_model_name=given.name, runner_type=given.runner),
+        parallel_config=SimpleNamespace(world_size=given.ranks, data_parallel_size=given.replicas),
+        lora_config=given.lora,
+        kv_transfer_config=given.kv,
     )
 
 

@@ -21,12 +21,12 @@ def test_a_name_alone_is_a_shipped_engine() -> None:
 def test_equal_shares_of_all_classes_unless_said_otherwise() -> None:
     names = ["cnn", "gsm8k", "instructcoder", "sharegpt"]
     assert parse_settings("h100_8b").shares() == tuple((name, 1.0) for name in names)
-    told = parse_settings('{"engine": "h100_8b", "texts": {"gsm8k": 2, "cnn": 1}}')
-    assert told.shares() == (("cnn", 1.0), ("gsm8k", 2.0))
+    given = parse_settings('{"engine": "h100_8b", "texts": {"gsm8k": 2, "cnn": 1}}')
+    assert given.shares() == (("cnn", 1.0), ("gsm8k", 2.0))
 
 
 @pytest.mark.parametrize(
-    ("told", "title"),
+    ("given", "title"),
     [
         ("h100_8b", "h100_8b"),
         ({"engine": "h100_8b", "idle_tax": 0.1}, "h100_8b"),
@@ -36,8 +36,8 @@ def test_equal_shares_of_all_classes_unless_said_otherwise() -> None:
     ],
     ids=str,
 )
-def test_every_stand_in_has_a_word_for_what_it_is(told: object, title: str) -> None:
-    settings = parse_settings(told if isinstance(told, str) else json.dumps(told))
+def test_every_simulated_engine_has_a_title(given: object, title: str) -> None:
+    settings = parse_settings(given if isinstance(given, str) else json.dumps(given))
     assert settings.description().title == title
 
 
@@ -48,7 +48,7 @@ def test_what_is_said_instead_of_the_description_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("given", "complaint"),
     [
         ("h200", "no engine 'h200', there are: a40_7b, gb10_30b_moe, h100_8b"),
         ("{", "OUTRIDER_TWIN: "),
@@ -65,8 +65,8 @@ def test_what_is_said_instead_of_the_description_counts() -> None:
     ],
     ids=str,
 )
-def test_a_complaint_names_the_place(told: object, complaint: str) -> None:
-    text = told if isinstance(told, str) else json.dumps(told)
+def test_a_complaint_names_the_place(given: object, complaint: str) -> None:
+    text = given if isinstance(given, str) else json.dumps(given)
     with pytest.raises(SettingsError) as refused:
         parse_settings(text)
     assert complaint in str(refused.value)

@@ -37,7 +37,7 @@ class LaunchForm:
     table: TablePlace
 
 
-_TOLD: Mapping[ModelRunner, Runner | None] = {
+_RUNNERS: Mapping[ModelRunner, Runner | None] = {
     ModelRunner.AUTO: None,
     ModelRunner.V1: Runner.V1,
     ModelRunner.V2: Runner.V2,
@@ -50,28 +50,28 @@ def launch_form(spec: Spec, *, stock: bool) -> LaunchForm:
     Where V2 follows K it is vLLM's own choice on a GPU, so no variable names it. A feature that V2 lacks then
     leads to V1, and not to an engine that does not start.
     """
-    told = _TOLD[spec.engine.model_runner]
+    runner = _RUNNERS[spec.engine.model_runner]
     if not spec.live:
-        return LaunchForm(told, TablePlace.NOWHERE)
-    if told is Runner.V2 or (told is None and uses_gpu(spec) and _follows_on_v2(spec)):
-        return LaunchForm(told, TablePlace.FLAGS)
+        return LaunchForm(runner, TablePlace.NOWHERE)
+    if runner is Runner.V2 or (runner is None and uses_gpu(spec) and _follows_on_v2(spec)):
+        return LaunchForm(runner, TablePlace.FLAGS)
     return LaunchForm(Runner.V1, TablePlace.FLAGS if stock else TablePlace.PLUGIN)
 
 
 def runner_refusal(spec: Spec) -> str | None:
     """Why this engine version cannot run the method on the runner that the spec names; None when it can."""
-    told, method = _TOLD[spec.engine.model_runner], spec.speculation.method
+    runner, method = _RUNNERS[spec.engine.model_runner], spec.speculation.method
     if method is Method.NONE:
         return None
     if spec.parallelism.pipeline > 1 and (refusal := _pipeline_refusal(spec)) is not None:
         return refusal
-    if told is None:
+    if runner is None:
         return None
     where = f"the {spec.engine.model_runner} runner of vLLM {spec.engine.version}"
-    answer = response(method.variant, told, parse_version(spec.engine.version))
+    answer = response(method.variant, runner, parse_version(spec.engine.version))
     if answer is Response.ABSENT:
         return f"{where} has no method {method}; set spec.engine.modelRunner: Auto"
-    if told is Runner.V1 and spec.speculation.verifies_adaptively:
+    if runner is Runner.V1 and spec.speculation.verifies_adaptively:
         return f"{where} does not have {ADAPTIVE_VERIFICATION}; set spec.engine.modelRunner: Auto"
     if spec.live and answer is not Response.FOLLOWS:
         return (
