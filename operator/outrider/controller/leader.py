@@ -15,7 +15,6 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import Owner
 from outrider.controller.cpu_budget import CpuBudget, Overspent, planning_rests
 from outrider.controller.fleet import OwnFleet
-from outrider.controller.launch_orders import ClusterLaunchOrders
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
@@ -24,14 +23,13 @@ from outrider.controller.status_metrics import ShownModel, shown
 from outrider.controller.store import Key, Store, key_of
 from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.traces import Traces
-from outrider.controller.tune.background_writes import ClusterReporter
+from outrider.controller.tune.api_server import ClusterApiServer
 from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.metrics_source import open_source
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.timing import Timing
-from outrider.controller.tune.tuner_store import ClusterStateStore
-from outrider.controller.tune.tuning_loop import ApiServer, Observability, TuningLoop
-from outrider.controller.watch import ClusterWatch, Watches, WriteThroughStore
+from outrider.controller.tune.tuning_loop import Observability, TuningLoop
+from outrider.controller.watch import ClusterWatch, Watches
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
@@ -92,10 +90,11 @@ class Leader:
             metrics=metrics,
             urgent=self._look_now,
         )
-        self._api_server = ApiServer(
-            ClusterReporter(cluster, WriteThroughStore(self._store, self._somebody_changed)),
-            ClusterStateStore(cluster, self._store),
-            ClusterLaunchOrders(cluster, self._store, self._queue.add),
+        self._api_server = ClusterApiServer(
+            cluster,
+            self._store,
+            on_external_change=self._somebody_changed,
+            on_order=self._queue.add,
         )
         self._versions = ScheduleVersions()
         self._term = term

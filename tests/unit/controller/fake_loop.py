@@ -8,9 +8,10 @@ from collections.abc import Callable
 from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
+from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.timing import Timing
-from outrider.controller.tune.tuning_loop import ApiServer, Observability
+from outrider.controller.tune.tuning_loop import Observability
 from outrider.telemetry.source import MetricsSource
 
 

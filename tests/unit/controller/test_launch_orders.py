@@ -14,9 +14,10 @@ from outrider.api.launch import Launch, LaunchOrder
 from outrider.cluster.errors import NameTaken
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, MODELS
-from outrider.controller.launch_orders import ClusterLaunchOrders, read_order
+from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.store import Key, Store
+from outrider.controller.tune.api_server import ClusterApiServer
 from outrider.plan import PlanSettings
 from outrider.plan.names import REVISION_LABEL
 from tests.unit.controller.factories import NOW, a_launch_order, a_raw_model, a_raw_pod
@@ -35,12 +36,12 @@ class Place:
 
     server: KeptServer
     store: Store
-    launch_orders: ClusterLaunchOrders
+    api_server: ClusterApiServer
     reconciler: Reconciler
     queued: list[Key] = field(default_factory=list)
 
     async def order(self, order: LaunchOrder) -> None:
-        await self.launch_orders.order(a_model(), order)
+        await self.api_server.order(a_model(), order)
 
     async def reconcile(self) -> None:
         await self.reconciler.reconcile(KEY)
@@ -92,7 +93,7 @@ async def a_place(replicas: int = 2, **tuning: str) -> AsyncIterator[Place]:
         place = Place(
             server,
             store,
-            ClusterLaunchOrders(cluster, store, queued.append),
+            ClusterApiServer(cluster, store, on_order=queued.append),
             Reconciler(cluster, store, settings=PlanSettings(), now=lambda: NOW),
             queued,
         )

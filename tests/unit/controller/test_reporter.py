@@ -9,16 +9,16 @@ import pytest
 
 from outrider.api.reasons import EventReason
 from outrider.controller.store import Store
-from outrider.controller.tune.background_writes import ClusterReporter
-from outrider.controller.watch import WriteThroughStore
+from outrider.controller.tune.api_server import ClusterApiServer
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model
 
 
-async def tell(found: Answer, *, note: str = "K is 1.", warning: bool = False) -> ScriptedServer:
+async def tell(
+    found: Answer, *, reason: EventReason = EventReason.RETUNED, note: str = "K is 1."
+) -> ScriptedServer:
     async with a_cluster(found) as (cluster, server):
-        reporter = ClusterReporter(cluster, WriteThroughStore(Store()))
-        await reporter.event(a_model(), EventReason.RETUNED, note, warning=warning)
+        await ClusterApiServer(cluster, Store()).event(a_model(), reason, note)
     return server
 
 
@@ -28,16 +28,17 @@ def written(server: ScriptedServer) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("warning", "severity"), [(False, "Normal"), (True, "Warning")])
+@pytest.mark.parametrize(
+    ("reason", "severity"), [(EventReason.RETUNED, "Normal"), (EventReason.METRICS_LOST, "Warning")]
+)
 async def test_an_event_names_the_model_the_reason_and_how_severe_it_is(
-    warning: bool,
-    severity: str,
+    reason: EventReason, severity: str
 ) -> None:
-    server = await tell(answer({}), warning=warning)
+    server = await tell(answer({}), reason=reason)
     assert server.asked == ["POST /apis/events.k8s.io/v1/namespaces/default/events"]
     event = written(server)
     told = (event["reason"], event["note"], event["type"], event["action"])
-    assert told == ("Retuned", "K is 1.", severity, "Tune")
+    assert told == (reason, "K is 1.", severity, "Tune")
     regarding = event["regarding"]
     assert (regarding["kind"], regarding["name"], regarding["uid"]) == (
         "SpeculativeModel",

@@ -16,7 +16,7 @@ from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.children import Children
 from outrider.controller.fleet import TunedModel
 from outrider.controller.store import Store
-from outrider.controller.tune.tuner_store import ClusterStateStore, StateDeleted
+from outrider.controller.tune.api_server import ClusterApiServer, StateDeleted
 from outrider.plan.names import MODEL_LABEL, labels
 from tests.unit.cluster.factories import Answer, ScriptedServer, a_cluster, answer, refusal
 from tests.unit.tuning_loop.factories import a_model
@@ -52,7 +52,7 @@ def a_config_map(
 
 async def read(found: Answer) -> str | None:
     async with a_cluster(found) as (cluster, _):
-        return await ClusterStateStore(cluster, Store()).read(MODEL)
+        return await ClusterApiServer(cluster, Store()).read_state(MODEL)
 
 
 async def test_without_a_config_map_there_is_nothing() -> None:
@@ -82,7 +82,7 @@ async def test_a_config_map_without_data_is_an_empty_text() -> None:
 
 async def test_it_is_written_as_a_child_of_the_model_by_the_tuner() -> None:
     async with a_cluster(refusal(404), answer(a_config_map())) as (cluster, server):
-        await ClusterStateStore(cluster, Store()).write(MODEL, "new")
+        await ClusterApiServer(cluster, Store()).write_state(MODEL, "new")
     asked, body = server.asked[-1], json.loads(server.bodies[-1])
     assert asked.startswith("PATCH /api/v1/namespaces/default/configmaps/m-tuner?fieldManager=outrider-tuner")
     assert body["data"] == {"state.json": "new"}
@@ -93,20 +93,20 @@ async def test_it_is_written_as_a_child_of_the_model_by_the_tuner() -> None:
 
 async def test_the_same_text_is_written_once() -> None:
     async with a_cluster(refusal(404), lambda: written(server.bodies[-1])) as (cluster, server):
-        states = ClusterStateStore(cluster, Store())
-        await states.write(MODEL, "same")
+        states = ClusterApiServer(cluster, Store())
+        await states.write_state(MODEL, "same")
         asked = len(server.asked)
-        await states.write(MODEL, "same")
+        await states.write_state(MODEL, "same")
     assert len(server.asked) == asked
 
 
 @asynccontextmanager
-async def states_once_written() -> AsyncIterator[tuple[ClusterStateStore, Store, ScriptedServer]]:
+async def states_once_written() -> AsyncIterator[tuple[ClusterApiServer, Store, ScriptedServer]]:
     """Once; from then on the API server answers what a test puts there."""
     store = Store()
     async with a_cluster(refusal(404), lambda: written(server.bodies[-1])) as (cluster, server):
-        states = ClusterStateStore(cluster, store)
-        await states.write(MODEL, "kept")
+        states = ClusterApiServer(cluster, store)
+        await states.write_state(MODEL, "kept")
         server.asked.clear()
         yield states, store, server
 
@@ -126,7 +126,7 @@ async def test_what_somebody_deleted_is_not_written_again_but_said() -> None:
         seen_no_more(store)
         server.answers = [refusal(404)]
         with pytest.raises(StateDeleted):
-            await states.write(MODEL, "kept")
+            await states.write_state(MODEL, "kept")
     assert verbs(server) == ["GET"]
 
 
@@ -135,8 +135,8 @@ async def test_a_deletion_is_said_once_and_then_the_next_text_is_stored() -> Non
         seen_no_more(store)
         server.answers = [refusal(404), refusal(404), lambda: written(server.bodies[-1])]
         with pytest.raises(StateDeleted):
-            await states.write(MODEL, "kept")
-        await states.write(MODEL, "new")
+            await states.write_state(MODEL, "kept")
+        await states.write_state(MODEL, "new")
     assert json.loads(server.bodies[-1])["data"] == {"state.json": "new"}
 
 
@@ -145,7 +145,7 @@ async def test_one_that_lost_its_label_was_not_deleted_and_gets_it_back() -> Non
         seen_no_more(store)
         unlabelled = answer(a_config_map())
         server.answers = [unlabelled, unlabelled, lambda: written(server.bodies[-1])]
-        await states.write(MODEL, "new")
+        await states.write_state(MODEL, "new")
     assert verbs(server)[-1] == "PATCH"
 
 
@@ -155,22 +155,22 @@ async def test_another_object_in_its_place_is_a_deletion() -> None:
         store.children[CONFIG_MAPS].put(a_config_map(uid="another", version=9))
         server.answers = [answer(a_config_map(uid="another"))]
         with pytest.raises(StateDeleted):
-            await states.write(MODEL, "new")
+            await states.write_state(MODEL, "new")
 
 
 async def test_one_that_was_deleted_just_before_a_write_made_it_again_is_a_deletion() -> None:
     async with states_once_written() as (states, _, server):
         server.answers = [lambda: written(server.bodies[-1], uid="another", version="9")]
         with pytest.raises(StateDeleted):
-            await states.write(MODEL, "new")
+            await states.write_state(MODEL, "new")
 
 
 async def test_what_was_read_and_deleted_later_is_a_deletion() -> None:
     async with a_cluster(answer(a_config_map()), refusal(404)) as (cluster, _):
-        states = ClusterStateStore(cluster, Store())
-        await states.read(MODEL)
+        states = ClusterApiServer(cluster, Store())
+        await states.read_state(MODEL)
         with pytest.raises(StateDeleted):
-            await states.write(MODEL, "new")
+            await states.write_state(MODEL, "new")
 
 
 async def test_of_a_model_that_was_made_again_nothing_was_deleted() -> None:
@@ -178,7 +178,7 @@ async def test_of_a_model_that_was_made_again_nothing_was_deleted() -> None:
     async with states_once_written() as (states, store, server):
         seen_no_more(store)
         server.answers = [refusal(404), lambda: written(server.bodies[-1])]
-        await states.write(again, "new")
+        await states.write_state(again, "new")
     assert verbs(server)[-1] == "PATCH"
 
 
@@ -186,21 +186,21 @@ async def test_a_write_that_fails_says_nothing_of_a_deletion() -> None:
     async with states_once_written() as (states, _, server):
         server.answers = [refusal(403)]
         with pytest.raises(Refused):
-            await states.write(MODEL, "new")
+            await states.write_state(MODEL, "new")
 
 
 async def test_a_config_map_of_somebody_else_is_never_written() -> None:
     foreign = answer(a_config_map(owner=None, manager="kubectl"))
     async with a_cluster(foreign) as (cluster, server):
         with pytest.raises(NameTaken):
-            await ClusterStateStore(cluster, Store()).write(MODEL, "new")
+            await ClusterApiServer(cluster, Store()).write_state(MODEL, "new")
     assert [line.split()[0] for line in server.asked] == ["GET"]
 
 
 async def test_what_a_deleted_model_left_is_waited_for() -> None:
     async with a_cluster(answer(a_config_map(owner="uid-of-another"))) as (cluster, server):
         with pytest.raises(Conflict):
-            await ClusterStateStore(cluster, Store()).write(MODEL, "new")
+            await ClusterApiServer(cluster, Store()).write_state(MODEL, "new")
     assert [line.split()[0] for line in server.asked] == ["GET"]
 
 

@@ -19,11 +19,12 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
 from outrider.controller.traces import Traces
+from outrider.controller.tune.api_server import StateDeleted
 from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.timing import Timing
-from outrider.controller.tune.tuner_store import StateDeleted, TunerStore
-from outrider.controller.tune.tuning_loop import ApiServer, Observability, TuningLoop
+from outrider.controller.tune.tuner_store import TunerStore
+from outrider.controller.tune.tuning_loop import Observability, TuningLoop
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceUnreachable
@@ -132,11 +133,11 @@ class World:
         await self._call("apply_status", model)
         self.statuses.append(part)
 
-    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
+    async def event(self, model: TunedModel, reason: EventReason, note: str) -> None:
         assert model.uid in {known.uid for known in self.models}
         assert note
         await self._call("event", model)
-        self.events.append((reason, "Warning" if warning else "Normal"))
+        self.events.append((reason, reason.severity))
         self.notes.append(note)
 
     async def order(self, model: TunedModel, order: LaunchOrder) -> None:
@@ -147,13 +148,13 @@ class World:
         index = next(i for i, known in enumerate(self.models) if known.uid == model.uid)
         self.change(index, stored_order=order)
 
-    async def read(self, model: TunedModel) -> str | None:
+    async def read_state(self, model: TunedModel) -> str | None:
         await self._call("read", model)
         if self.state_error is not None:
             raise self.state_error
         return self.kept.get(model.uid)
 
-    async def write(self, model: TunedModel, text: str) -> None:
+    async def write_state(self, model: TunedModel, text: str) -> None:
         await self._call("write", model)
         if self.state_error is not None:
             raise self.state_error
@@ -216,7 +217,7 @@ class World:
             self,
             self,
             Engines(engines, epochs or ScheduleVersions(), lambda: self.term),
-            ApiServer(reporter=self, states=self, launch_orders=self),
+            self,
             Timing(tick=self.interval, push_lease=self.lease, settle=30, **self.timing),
             observability=Observability(self.metrics, self.traces),
             clock=lambda: self.now,

@@ -21,8 +21,8 @@ from outrider.cluster.errors import ClusterError, Refused, Unauthorized, Unavail
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
 from outrider.controller.settings import own_namespace
 from outrider.controller.store import state_config_map
+from outrider.controller.tune.api_server import STATE_KEY
 from outrider.controller.tune.snapshot import read_estimates
-from outrider.controller.tune.tuner_store import STATE_KEY
 from outrider.tuning.decision import BinEstimates
 from outrider.tuning.stored import StateError
 

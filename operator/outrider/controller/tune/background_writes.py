@@ -6,20 +6,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable
-from typing import Protocol
 
 from outrider.api.conditions import ConditionType
-from outrider.api.reasons import EventReason
-from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
-from outrider.cluster.events import EventWriter
-from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.fleet import TunedModel
-from outrider.controller.store import Key
+from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.report import TunerReport
 from outrider.controller.tune.tuner_store import TunerStore
-from outrider.controller.watch import WriteThroughStore
 
 log = logging.getLogger(__name__)
 
@@ -29,40 +23,6 @@ MAX_EVENTS = 32
 """Maximum number of Events that wait; beyond it, the oldest are lost."""
 
 
-class Reporter(Protocol):
-    """Receiver of a tick's outcome."""
-
-    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
-        """Write the tuning loop's part of status.
-
-        Raises:
-            ClusterError: not written; the next tick tries again.
-        """
-        ...
-
-    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:
-        """Write one Event; a failed write is logged and not repeated."""
-        ...
-
-
-class ClusterReporter:
-    """`Reporter` over the API server."""
-
-    def __init__(self, cluster: ClusterClient, answers: WriteThroughStore) -> None:
-        self._cluster = cluster
-        self._answers = answers
-        self._events = EventWriter(cluster)
-
-    async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
-        """Write the tuning loop's part of status, and keep the answer."""
-        answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
-        self._answers.keep(answer, Key(model.namespace, model.name))
-
-    async def event(self, model: TunedModel, reason: EventReason, note: str, *, warning: bool) -> None:  # noqa: ARG002
-        """Write one Event about the model."""
-        await self._events.emit(model.owner, reason, note, action="Tune")
-
-
 class WriteQueue:
     """One write at a time: the latest report, all Events in order, then the tuner state.
 
@@ -70,8 +30,8 @@ class WriteQueue:
     timeout_seconds: of one write.
     """
 
-    def __init__(self, reporter: Reporter, state: TunerStore, *, timeout_seconds: float) -> None:
-        self._reporter = reporter
+    def __init__(self, api_server: ApiServer, state: TunerStore, *, timeout_seconds: float) -> None:
+        self._api_server = api_server
         self._state = state
         self._timeout = timeout_seconds
         self._latest: tuple[TunedModel, TunerReport, float] | None = None
@@ -121,7 +81,7 @@ class WriteQueue:
                 await self._attempt("status", latest[0], self._apply_status(*latest))
             while self._events:
                 model, event = self._events.popleft()
-                writing = self._reporter.event(model, event.reason, event.note, warning=event.warning)
+                writing = self._api_server.event(model, event.reason, event.note)
                 await self._attempt(f"event {event.reason}", model, writing)
             if latest is not None:
                 await self._attempt("tuner state", latest[0], self._state.flush())
@@ -134,7 +94,7 @@ class WriteQueue:
         # Negative after a clock that was ahead.
         if not happened and 0 <= now - self._written_at < _NUMBERS_INTERVAL_SECONDS:
             return
-        await self._reporter.apply_status(model, part)
+        await self._api_server.apply_status(model, part)
         self._written, self._written_at = part, now
 
     async def _attempt(self, what: str, model: TunedModel, writing: Awaitable[None]) -> None:

@@ -26,18 +26,6 @@ _NEVER_MEASURED = (
     " One pod without samples holds the schedule of the whole model. To change it, let the metrics source"
     " reach each pod named here, or delete the pod."
 )
-
-
-TUNERS = (
-    ConditionType.TUNING_ACTIVE,
-    ConditionType.METRICS_AVAILABLE,
-    ConditionType.ACTUATION_CONVERGED,
-    ConditionType.DRAFTER_HEALTHY,
-    ConditionType.SPECULATION_EFFECTIVE,
-    ConditionType.LAUNCH_OPTIMAL,
-)
-"""The conditions that the tuning loop owns; the others are the reconciler's."""
-
 _LAUNCH_STATUS = {
     LaunchReason.NO_BETTER_LAUNCH: ConditionStatus.TRUE,
     LaunchReason.DRAFTER_IDLE: ConditionStatus.FALSE,

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outrider.api.conditions import Condition, ConditionStatus, ConditionType
+from outrider.api.conditions import Condition, ConditionStatus, ConditionType, Manager, conditions_owned_by
 from outrider.api.reasons import EventReason, LaunchReason, TuningReason
 from outrider.api.speculation import StructuralOff
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.report import TunerReport
 from outrider.tuning.decision import Kind
 
-_LOST_AND_BACK = {
-    ConditionType.METRICS_AVAILABLE: (EventReason.METRICS_LOST, EventReason.METRICS_RECOVERED),
-    ConditionType.ACTUATION_CONVERGED: (EventReason.ACTUATION_FAILED, EventReason.ACTUATION_RECOVERED),
-}
 _BEGINS = {
     TuningReason.PAUSED: EventReason.PAUSED,
     TuningReason.OVERRIDDEN: EventReason.OVERRIDE_BEGAN,
@@ -34,7 +30,6 @@ class Event:
 
     reason: EventReason
     note: str
-    warning: bool = False
 
 
 def events(outcome: TickOutcome, *, before: TunerReport, after: TunerReport) -> Iterator[Event]:
@@ -42,10 +37,11 @@ def events(outcome: TickOutcome, *, before: TunerReport, after: TunerReport) -> 
     if outcome.reset is not None:
         yield Event(EventReason.TUNER_RESET, outcome.reset)
     yield from _of_decision(outcome)
-    for kind, (lost, back) in _LOST_AND_BACK.items():
+    for kind in conditions_owned_by(Manager.TUNER):
         if kind is ConditionType.ACTUATION_CONVERGED and outcome.actuated.launched is not None:
             continue  # a rolling restart takes minutes
-        yield from _of_condition(before.condition(kind), after.condition(kind), lost, back)
+        if kind.events is not None:
+            yield from _of_condition(before.condition(kind), after.condition(kind), kind.events)
     kind = ConditionType.TUNING_ACTIVE
     yield from _of_tuning(_reason(before.condition(kind)), _reason(after.condition(kind)), outcome)
     yield from _of_launch(outcome)
@@ -68,14 +64,14 @@ def _of_decision(outcome: TickOutcome) -> Iterator[Event]:
 
 
 def _of_condition(
-    was: Condition | None, now: Condition | None, lost: EventReason, back: EventReason
+    was: Condition | None, now: Condition | None, reasons: tuple[EventReason, EventReason]
 ) -> Iterator[Event]:
     if now is None or (was is not None and was.status is now.status):
         return
     if now.status is ConditionStatus.FALSE:
-        yield Event(lost, now.message, warning=True)
+        yield Event(reasons[0], now.message)
     elif was is not None:
-        yield Event(back, now.message)
+        yield Event(reasons[1], now.message)
 
 
 def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: TickOutcome) -> Iterator[Event]:
@@ -87,7 +83,7 @@ def _of_tuning(was: TuningReason | None, now: TuningReason | None, outcome: Tick
     if ended is not None:
         yield Event(ended, message)
     if began is not None and began is not ended:
-        yield Event(began, message, warning=now is TuningReason.ANNOTATION_REFUSED)
+        yield Event(began, message)
 
 
 def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
@@ -98,7 +94,7 @@ def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
     if now.launch != was.launch:
         back = found.verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
         reason = EventReason.RELAUNCH_ROLLED_BACK if back else EventReason.RELAUNCHED
-        yield Event(reason, sentence, warning=back)
+        yield Event(reason, sentence)
     if now.canary is not was.canary:
         yield Event(EventReason.CANARY_STARTED if now.canary else EventReason.CANARY_ENDED, sentence)
 

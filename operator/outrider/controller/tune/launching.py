@@ -12,7 +12,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.cluster.errors import ClusterError, Unavailable
 from outrider.controller.fleet import EnginePod, TunedModel
-from outrider.controller.launch_orders import LaunchOrders
+from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.permission import Permission
 from outrider.tuning.decision import Decision
 from outrider.tuning.policy import Policy
@@ -56,10 +56,8 @@ class LaunchTuner:
     timeout_seconds: for the API server to store an order.
     """
 
-    def __init__(
-        self, launch_orders: LaunchOrders, restored: RelaunchState, *, timeout_seconds: float
-    ) -> None:
-        self._launch_orders = launch_orders
+    def __init__(self, api_server: ApiServer, restored: RelaunchState, *, timeout_seconds: float) -> None:
+        self._api_server = api_server
         self._timeout = timeout_seconds
         self._static: Schedule | None = None  # as last seen; None in a new process
         self._read: LaunchOrder | None = None  # as last stored, also by a user
@@ -114,7 +112,7 @@ class LaunchTuner:
     async def _order(self, model: TunedModel, order: LaunchOrder) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                await self._launch_orders.order(model, order)
+                await self._api_server.order(model, order)
         except TimeoutError as error:
             raise Unavailable(f"the API server did not store it within {self._timeout:g} s") from error
 

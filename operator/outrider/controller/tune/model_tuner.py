@@ -11,8 +11,8 @@ from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
-from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
+from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.cost_models import CostModels, Teaching, described
 from outrider.controller.tune.engine_info import Introduction, Introductions, batch_of_all, each_once
 from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions, UnpushedPods
@@ -120,7 +120,7 @@ class ModelTuner:
     def __init__(
         self,
         engines: Engines,
-        launch_orders: LaunchOrders,
+        api_server: ApiServer,
         store: TunerStore,
         timing: Timing,
         *,
@@ -150,7 +150,7 @@ class ModelTuner:
         self._cost_models = CostModels()
         self._profile = restored.profile if restored else None
         relaunches = restored.relaunches if restored else RelaunchState()
-        self._launches = LaunchTuner(launch_orders, relaunches, timeout_seconds=timing.order)
+        self._launches = LaunchTuner(api_server, relaunches, timeout_seconds=timing.order)
         self._ready: frozenset[str] = frozenset()
         self._settled_at = float("-inf")
         self._at = float("-inf")  # time of the last tick

@@ -12,8 +12,10 @@ from outrider.api.conditions import (
     ConditionStatus,
     ConditionType,
     ConditionUpdate,
+    Manager,
     StatusModel,
     conditions_of,
+    conditions_owned_by,
 )
 from outrider.api.reasons import DecisionReason, EventReason, LaunchReason, TuningReason
 from outrider.api.schedule import Schedule
@@ -27,7 +29,7 @@ from outrider.api.status import (
     Status,
 )
 from outrider.controller.fleet import TunedModel
-from outrider.controller.tune.conditions import TUNERS, statements
+from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.drafter_health import Answers
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.step_time_profiles import describe
@@ -68,7 +70,7 @@ class TunerReport:
     @classmethod
     def continued(cls, status: Status) -> TunerReport:
         """The report in the status of an earlier process."""
-        own = tuple(condition for condition in status.conditions if condition.type in TUNERS)
+        own = tuple(c for c in status.conditions if c.type in conditions_owned_by(Manager.TUNER))
         found = cls(conditions=own, decisions=tuple(status.decisions))
         if status.speculation is None:
             return found

@@ -1,7 +1,4 @@
-"""The tuner state of one model in a ConfigMap, so that a restart continues from it.
-
-Garbage collection deletes the ConfigMap with its owner, and the reconciler does not touch it.
-"""
+"""The tuner state of one model in a ConfigMap, so that a restart continues from it."""
 
 from __future__ import annotations
 
@@ -9,20 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from outrider.api.annotations import FORGET
 from outrider.api.reasons import EventReason
 from outrider.api.speculation import TuningMode
-from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NameTaken, Refused
-from outrider.cluster.objects import Child
-from outrider.cluster.ownership import TUNER_MANAGER, Ownership, name_taken, ownership
-from outrider.cluster.resources import CONFIG_MAPS
-from outrider.controller.children import Children
 from outrider.controller.fleet import TunedModel
-from outrider.controller.launch_orders import config_map
-from outrider.controller.store import Key, Store, state_config_map
+from outrider.controller.store import state_config_map
+from outrider.controller.tune.api_server import ApiServer, StateDeleted
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.snapshot import TunerSnapshot, read_snapshot, write_snapshot
 from outrider.controller.tune.timing import Timing
@@ -30,93 +21,8 @@ from outrider.tuning.stored import MAX_BYTES, StateError
 
 log = logging.getLogger(__name__)
 
-STATE_KEY = "state.json"
 SAVE_SECONDS = 30.0
 """Seconds between two writes, unless the schedule changed."""
-
-
-class StateDeleted(Exception):
-    """The stored tuner state was deleted."""
-
-
-class StateStore(Protocol):
-    """A store for texts that survive a restart, one per model."""
-
-    async def read(self, model: TunedModel) -> str | None:
-        """The text that was written last; None without one.
-
-        Raises:
-            NameTaken: the ConfigMap belongs to another owner.
-            ClusterError: it cannot be read at present.
-        """
-        ...
-
-    async def write(self, model: TunedModel, text: str) -> None:
-        """Store a text. The same text again is not written.
-
-        Raises:
-            StateDeleted: the object that was read or written last is gone; the next write creates another
-            one.
-            ClusterError: not stored.
-        """
-        ...
-
-
-class ClusterStateStore:
-    """`StateStore` over the API server.
-
-    A deletion counts only for an object that was seen, so this class keeps its UID and compares.
-    """
-
-    def __init__(self, cluster: ClusterClient, store: Store) -> None:
-        self._cluster = cluster
-        self._store = store
-        self._children = Children(cluster, store, manager=TUNER_MANAGER)
-        self._seen: dict[str, str] = {}  # by the UID of a model, that of its ConfigMap
-
-    async def read(self, model: TunedModel) -> str | None:
-        """See `StateStore.read`."""
-        name = state_config_map(model.name)
-        live = await self._cluster.get(CONFIG_MAPS, model.namespace, name)
-        self._seen.pop(model.uid, None)
-        if live is None:
-            return None
-        child, owner = Child.model_validate(live), model.owner
-        match ownership(child, owner):
-            case Ownership.OURS:
-                self._seen[model.uid] = child.metadata.uid
-                return str((live.get("data") or {}).get(STATE_KEY, ""))
-            case Ownership.PREDECESSORS:
-                return None
-            case Ownership.FOREIGN:
-                raise name_taken(child, owner)
-
-    async def write(self, model: TunedModel, text: str) -> None:
-        """See `StateStore.write`."""
-        if await self._was_deleted(model):
-            del self._seen[model.uid]
-            raise StateDeleted
-        manifest = config_map(model, state_config_map(model.name), {STATE_KEY: text})
-        await self._children.apply(model.owner, [manifest])
-        before, now = self._seen.get(model.uid), self._watched(model)
-        if now is not None:
-            self._seen[model.uid] = now
-            if before not in (None, now):
-                raise StateDeleted  # it was deleted just before this write, which created another one
-
-    async def _was_deleted(self, model: TunedModel) -> bool:
-        seen = self._seen.get(model.uid)
-        if seen is None or self._watched(model) == seen:
-            return False
-        # The watch finds it by a label, which a user may have removed.
-        live = await self._cluster.get(CONFIG_MAPS, model.namespace, state_config_map(model.name))
-        return live is None or Child.model_validate(live).metadata.uid != seen
-
-    def _watched(self, model: TunedModel) -> str | None:
-        """UID of the ConfigMap by the watch; None if the watch has none."""
-        key = Key(model.namespace, state_config_map(model.name))
-        stored = self._store.children[CONFIG_MAPS].get(key)
-        return None if stored is None else stored.metadata.uid
 
 
 class TunerStore:
@@ -129,9 +35,9 @@ class TunerStore:
     """
 
     def __init__(
-        self, states: StateStore, timing: Timing, *, since: float, warn: Callable[[Event], None]
+        self, api_server: ApiServer, timing: Timing, *, since: float, warn: Callable[[Event], None]
     ) -> None:
-        self._states = states
+        self._api_server = api_server
         self._timing = timing
         self._since = since
         self._warn = warn
@@ -152,7 +58,7 @@ class TunerStore:
         """
         problem = None
         if self._reading is None:
-            self._reading = asyncio.create_task(_read(self._states, model))
+            self._reading = asyncio.create_task(_read(self._api_server, model))
             await asyncio.wait({self._reading}, timeout=self._timing.state_read)
         if self._reading.done():
             reading, self._reading = self._reading, None
@@ -245,16 +151,16 @@ class TunerStore:
         if size > MAX_BYTES:
             return f"it has {size} bytes, and the limit is {MAX_BYTES}"
         try:
-            await self._states.write(model, text)
+            await self._api_server.write_state(model, text)
         except (NameTaken, Refused) as error:
             return str(error)
         return None
 
     def _report(self, model: TunedModel, reason: EventReason, note: str) -> None:
         log.error("%s/%s: %s", model.namespace, model.name, note)
-        self._warn(Event(reason, note, warning=True))
+        self._warn(Event(reason, note))
 
 
-async def _read(states: StateStore, model: TunedModel) -> TunerSnapshot | None:
-    text = await states.read(model)
+async def _read(api_server: ApiServer, model: TunedModel) -> TunerSnapshot | None:
+    text = await api_server.read_state(model)
     return None if text is None else read_snapshot(text, model)

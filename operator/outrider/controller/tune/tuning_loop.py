@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from outrider.api.reasons import EventReason
 from outrider.controller.cpu_budget import CpuBudget, Overspent, tuning_rests
 from outrider.controller.fleet import EnginePod, Fleet, TunedModel
-from outrider.controller.launch_orders import LaunchOrders
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.store import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.actuation import push_ahead_forever
-from outrider.controller.tune.background_writes import Reporter, WriteQueue
+from outrider.controller.tune.api_server import ApiServer
+from outrider.controller.tune.background_writes import WriteQueue
 from outrider.controller.tune.events import Event, events
 from outrider.controller.tune.model_tuner import Engines, Measured, ModelTuner
 from outrider.controller.tune.records import record
 from outrider.controller.tune.report import TunerReport, failing, report
 from outrider.controller.tune.timing import Timing
-from outrider.controller.tune.tuner_store import StateStore, TunerStore
+from outrider.controller.tune.tuner_store import TunerStore
 from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
 from outrider_protocol.control_api import Push
 
@@ -43,15 +43,6 @@ class Observability:
 
     metrics: OwnMetrics
     traces: Traces = field(default_factory=Traces)
-
-
-@dataclass(frozen=True, slots=True)
-class ApiServer:
-    """The parts of the API server that the tuning loop writes."""
-
-    reporter: Reporter
-    states: StateStore
-    launch_orders: LaunchOrders
 
 
 @dataclass(slots=True)
@@ -276,7 +267,7 @@ class TuningLoop:
             return None
         return ModelTuner(
             self._engines,
-            self._api_server.launch_orders,
+            self._api_server,
             tuned.store,
             self._timing,
             uid=tuned.model.uid,
@@ -286,17 +277,17 @@ class TuningLoop:
     def _report_overspent(self, uid: str, overspent: Overspent) -> None:
         tuned = self._tuned.get(uid)
         if tuned is not None:
-            event = Event(EventReason.CPU_BUDGET_EXCEEDED, tuning_rests(overspent), warning=True)
+            event = Event(EventReason.CPU_BUDGET_EXCEEDED, tuning_rests(overspent))
             tuned.writes.emit(tuned.model, [event])
 
     def _met(self, model: TunedModel) -> _Tuned:
         store = TunerStore(
-            self._api_server.states,
+            self._api_server,
             self._timing,
             since=self._clock(),
             warn=lambda event: writes.emit(model, [event]),
         )
-        writes = WriteQueue(self._api_server.reporter, store, timeout_seconds=self._timing.write)
+        writes = WriteQueue(self._api_server, store, timeout_seconds=self._timing.write)
         return _Tuned(model, TunerReport.continued(model.status), store, writes)
 
     async def _close_all(self) -> None:
