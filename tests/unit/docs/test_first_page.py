@@ -8,33 +8,14 @@ import outrider
 from outrider.cli.common.manifests import checked, raw_models
 from outrider.controller.settings import Settings
 from outrider.plan import PlanSettings, plan
-from tests.unit.docs.pages import blocks, text_of
-from tests.unit.docs.shell import commands
+from tests.unit.docs.first_page import PAGE, WORDS, engine_images, values
+from tests.unit.docs.pages import text_of
 from tests.unit.plan.factories import KEYS
-
-PAGE = "docs/README.md"
-WORDS = [words for block in blocks(PAGE) for words in commands(block)]
-
-
-def values() -> dict[str, str]:
-    """What `helm install` is given."""
-    (helm,) = (words for words in WORDS if words[0] == "helm")
-    given = (helm[index + 1] for index, word in enumerate(helm) if word == "--set")
-    return dict(each.split("=", 1) for each in given)
 
 
 def built() -> set[str]:
     """Tags that the build commands give."""
     return {words[words.index("--tag") + 1] for words in WORDS if "--tag" in words}
-
-
-def engine_images() -> dict[str, str]:
-    prefix = "engineImages."
-    return {
-        key.removeprefix(prefix).replace("\\.", "."): image
-        for key, image in values().items()
-        if key.startswith(prefix)
-    }
 
 
 def test_every_program_that_is_typed_is_listed_or_comes_on_the_way() -> None:

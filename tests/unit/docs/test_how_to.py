@@ -13,8 +13,8 @@ from outrider.api.speculation import Actuation
 from outrider.controller.settings import Settings
 from outrider.plan import Plan, PlanSettings, plan
 from tests.unit.docs import how_to
+from tests.unit.docs.first_page import engine_images
 from tests.unit.docs.pages import text_of
-from tests.unit.docs.test_first_page import engine_images
 from tests.unit.plan.factories import KEYS, arguments, environment, flag, pod_spec
 
 PAGE = text_of(how_to.PAGE)

@@ -1,7 +1,4 @@
-import threading
 from pathlib import Path
-
-import pytest
 
 from tests.environment.records import fingerprint
 from tests.environment.runner import Work, upto
@@ -35,16 +32,6 @@ def test_a_changed_key_runs_the_stage_again(tmp_path: Path) -> None:
     assert screen.events == [("finished", "floor")]
 
 
-def test_a_stage_that_failed_is_not_skipped_next_time(tmp_path: Path) -> None:
-    runner(tmp_path, Journal()).run([stage("floor")])
-    runner(tmp_path, Journal()).run([stage("floor", key="v2", run=fails)])
-    screen = Journal()
-
-    runner(tmp_path, screen).run([stage("floor")])
-
-    assert screen.events == [("finished", "floor")]
-
-
 def test_a_failure_tells_the_command_its_output_and_what_to_do(tmp_path: Path) -> None:
     screen = Journal()
 
@@ -54,24 +41,6 @@ def test_a_failure_tells_the_command_its_output_and_what_to_do(tmp_path: Path) -
     assert error == "`sh -c echo the saw is blunt; exit 3` exited with 3"
     assert "the saw is blunt" in log
     assert remedy == "mend floor"
-
-
-@pytest.mark.timeout(120)
-def test_a_failure_ends_the_commands_of_other_stages(tmp_path: Path) -> None:
-    screen = Journal()
-    started = threading.Event()
-
-    def waits(work: Work) -> None:
-        started.set()
-        work.run("sleep", "600")
-
-    def fails_later(work: Work) -> None:
-        started.wait()
-        fails(work)
-
-    assert not runner(tmp_path, screen).run([stage("paint", run=waits), stage("floor", run=fails_later)])
-
-    assert screen.events == [("failed", "floor")]
 
 
 def test_until_keeps_a_stage_and_what_it_needs() -> None:

@@ -128,19 +128,6 @@ def test_a_load_that_was_not_measured_is_told_with_what_was() -> None:
     assert "Note" not in simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,32").stderr
 
 
-def test_json_lists_the_loads_that_were_not_measured() -> None:
-    found = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "8,256", "--dwell", "60", "--json")
-    assert json.loads(found.stdout)["results"][0]["extrapolated_loads"] == [256]
-
-
-def test_a_key_that_means_nothing_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "tables.json"
-    path.write_text(a_file(no_speculation=[52, 310]), encoding="utf-8")
-    result = simulate("--load", "1", "--dwell", "60", "--policy", "static:0", tables=path)
-    assert result.exit_code == 0
-    assert "Note: table small: unknown keys are ignored: no_speculation" in result.stderr
-
-
 def test_a_formula_replays_texts_in_turn() -> None:
     words = ("--load", "64,64,64", "--text", "cnn,instructcoder", "--dwell", "20", "--policy", "static:5")
     found = json.loads(simulate("--engine", "formula", *words, "--json").stdout)
@@ -162,14 +149,6 @@ def test_engines_answer_what_arrives_event_by_event() -> None:
     plain, drafting = json.loads(simulate("--engine", "events", *words, "--json").stdout)["results"]
     assert [phase["label"] for phase in plain["phases"]] == ["gsm8k, 2 requests/s", "gsm8k, 4 requests/s"]
     assert drafting["mean_goodput"] > plain["mean_goodput"]
-
-
-@pytest.mark.parametrize("engine", ["formula", "events"])
-def test_the_seed_fixes_traffic_too(engine: str) -> None:
-    words = ("--engine", engine, "--load", "2", "--dwell", "20", "--policy", "static:1", "--json")
-    same, again, other = (simulate(*words, "--seed", seed).stdout for seed in "112")
-    assert same == again
-    assert json.loads(same)["results"] != json.loads(other)["results"]
 
 
 @pytest.mark.parametrize(
@@ -195,9 +174,3 @@ def test_a_file_that_is_not_there_is_named() -> None:
     result = simulate(tables=Path("nowhere.json"))
     assert result.exit_code == 2
     assert "nowhere.json" in result.output
-
-
-def test_phases_shorter_than_two_minutes_have_no_steady_regret() -> None:
-    result = simulate("--name", "a40_7b", "--policy", "hand", "--load", "1", "--dwell", "60")
-    assert result.exit_code == 0
-    assert "-" in result.output.splitlines()[1].split()

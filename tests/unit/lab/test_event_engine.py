@@ -108,27 +108,11 @@ def test_a_seat_is_empty_until_the_step_ends_in_which_its_client_comes_back(stre
     assert empty == pytest.approx(2.0 * engine.finished, rel=0.1)
 
 
-def test_clients_that_are_away_are_cut_off_with_their_load() -> None:
-    engine = ran(closed(8, seconds=20.0, away_steps=50.0), closed(2, seconds=60.0, anew=True), seconds=79.0)
-    assert engine.running == 2
-
-
-def test_closed_load_keeps_its_number_of_streams() -> None:
-    engine = ran(closed(8))
-    assert engine.running + len(engine.waiting) == 8
-
-
 def test_fewer_streams_are_left_when_the_load_falls_and_more_when_it_rises() -> None:
     falling = ran(closed(8, seconds=20.0), closed(2, seconds=60.0), seconds=79.0)
     rising = ran(closed(2, seconds=20.0), closed(8, seconds=60.0), seconds=79.0)
     assert falling.running == 2
     assert rising.running == 8
-
-
-def test_no_more_requests_run_than_the_engine_allows() -> None:
-    engine = ran(closed(20), limits=Limits(max_num_seqs=8))
-    assert engine.running <= 8
-    assert max(low for low, _ in engine.counters.cells) <= 8
 
 
 def test_a_full_cache_sends_the_newest_request_back_and_loses_nothing() -> None:
@@ -168,11 +152,6 @@ def test_k_0_drafts_nothing_and_is_slower_than_no_drafter() -> None:
     assert taxed.counters.generated == pytest.approx(bare.counters.generated / 1.2, rel=0.03)
 
 
-def test_a_pod_twice_as_slow_does_half_the_work() -> None:
-    slow, fast = ran(closed(8), slowness=2.0), ran(closed(8))
-    assert slow.counters.generated == pytest.approx(fast.counters.generated / 2, rel=0.05)
-
-
 def test_at_equal_work_its_own_k_took_exactly_the_time_it_took() -> None:
     for index, k in enumerate(KS, start=1):
         work = ran(closed(8, prompt=2000), k=k).take_work()
@@ -182,19 +161,6 @@ def test_at_equal_work_its_own_k_took_exactly_the_time_it_took() -> None:
 def test_k_0_with_its_tax_needs_that_much_longer_than_no_drafter() -> None:
     work = ran(closed(8), k=1, tax=0.15).take_work()
     assert work.needed[1] == pytest.approx(1.15 * work.needed[0])
-
-
-def test_falling_acceptance_shows_in_the_counters() -> None:
-    engine = an_engine(Trace((closed(8, seconds=400.0, drift_to=0.5),)))
-    engine.run(100.0, lambda _: 1)
-    early = engine.counters.copy()
-    engine.run(300.0, lambda _: 1)
-    middle = engine.counters.copy()
-    engine.run(400.0, lambda _: 1)
-    late = engine.counters
-    first = early.accepted_tokens / early.drafts
-    last = (late.accepted_tokens - middle.accepted_tokens) / (late.drafts - middle.drafts)
-    assert last < 0.75 * first
 
 
 def test_without_drafts_its_goodput_is_that_of_the_formula() -> None:
@@ -219,17 +185,3 @@ def test_cached_prompt_tokens_are_in_the_cache_and_are_not_computed() -> None:
     assert bare.counters.prefill == pytest.approx(1000 * (bare.finished + 1))
     assert cached.counters.prefill == pytest.approx(8 * (cached.finished + 1))
     assert cached.kv_tokens >= 1000
-
-
-def test_clients_that_begin_anew_leave_nothing_under_way() -> None:
-    engine = an_engine(Trace((closed(16, seconds=10.0), replace(closed(1, seconds=10.0), anew=True))))
-    engine.run(10.0, lambda _: 1)
-    assert engine.running == 16
-    engine.run(10.1, lambda _: 1)
-    assert engine.running == 1
-
-
-def test_clients_that_go_on_end_their_requests_first() -> None:
-    engine = an_engine(Trace((closed(16, seconds=10.0), closed(1, seconds=10.0))))
-    engine.run(10.1, lambda _: 1)
-    assert engine.running > 1

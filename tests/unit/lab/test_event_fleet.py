@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Row, Schedule
+from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider_lab.engines.fleet import Fleet
@@ -48,19 +47,6 @@ def test_cells_add_up_to_the_window() -> None:
         assert {c.num_speculative_tokens for c in seen.cells} == {1}
 
 
-def test_noise_moves_the_time_and_not_the_tokens() -> None:
-    exact, noisy = (windows(observed(a_scenario(closed(8), noise=n)))[3] for n in (0.0, 0.2))
-    assert exact.tokens == noisy.tokens
-    assert exact.decode_seconds != noisy.decode_seconds
-
-
-def test_a_scrape_that_comes_late_is_seen_late() -> None:
-    ends = [w.ended_at for w in windows(observed(a_scenario(closed(8), scrape_lag=4.0)))]
-    prompt = [w.ended_at for w in windows(observed(a_scenario(closed(8))))]
-    assert max(ends) <= 60.0 - 4.0
-    assert max(prompt) > max(ends)
-
-
 def test_a_reset_of_the_counters_is_a_gap_and_passes() -> None:
     found = observed(a_scenario(closed(8), resets=(22.0,)))
     gaps = [o.reason for o in found if isinstance(o, Gap)]
@@ -98,13 +84,6 @@ def test_a_probe_shows_as_a_cell_of_its_k() -> None:
     assert sum(c.step_seconds for c in cells) == pytest.approx(2.0, abs=0.1)
 
 
-def test_a_scenario_needs_as_many_pods_in_both_places() -> None:
-    scenario = a_scenario(closed(8))
-    crowded = replace(scenario, trace=replace(scenario.trace, pods=2))
-    with pytest.raises(ValueError, match="1 pods in the plant, 2 in the trace"):
-        fleet_of(crowded)
-
-
 def test_the_best_static_k_has_no_regret_at_equal_work() -> None:
     scenario = a_scenario(closed(8, seconds=150.0))
     best = truth_of(scenario).phases[0].best_k
@@ -126,27 +105,6 @@ def test_the_oracle_follows_a_change_of_the_text() -> None:
 def test_k_0_loses_its_tax_against_no_speculation() -> None:
     figures = run_scenario(a_scenario(closed(8, seconds=150.0)), "static:0")[1]
     assert figures.worst_loss == pytest.approx(1 - 1 / 1.1, abs=0.005)
-
-
-def test_the_same_seed_gives_the_same_run() -> None:
-    first, second, other = (
-        run_scenario(a_scenario(closed(8), seed=seed), "bandit")[0].spans for seed in (1, 1, 2)
-    )
-    assert first == second != other
-
-
-def test_several_pods_are_judged_together() -> None:
-    scenario = a_scenario(closed(8, seconds=150.0), slowness=(1.0, 2.0))
-    run, figures = run_scenario(scenario, "static:1")
-    assert {s.pod for s in run.spans} == {"default/engine-0", "default/engine-1"}
-    assert 0 <= figures.overall_regret < 1
-
-
-def test_a_table_of_tiers_is_not_a_switch() -> None:
-    run, figures = run_scenario(a_scenario(closed(2, seconds=130.0), closed(20, seconds=130.0)), "hand")
-    assert len({s.schedule for s in run.steps}) == 1
-    assert isinstance(run.steps[0].schedule.rows[0], Row)
-    assert figures.switches == 0
 
 
 def test_the_speedup_is_checked_where_batch_and_text_stay_for_a_whole_phase() -> None:

@@ -45,11 +45,6 @@ def test_cells_err_by_themselves_and_all_together() -> None:
     assert np.std(scales) == pytest.approx(0.05, rel=0.4)
 
 
-def test_the_same_seed_gives_the_same_map() -> None:
-    assert of_one_second(MapErrors(0.05)) == of_one_second(MapErrors(0.05))
-    assert of_one_second(MapErrors(0.05)) != of_one_second(MapErrors(0.05), seed=1)
-
-
 @pytest.mark.parametrize("scenario", [SLOW, a_scenario(closed(8, seconds=120.0))], ids=["formula", "events"])
 def test_with_a_map_the_law_has_less_regret(scenario: Scenario) -> None:
     without, mapped = (

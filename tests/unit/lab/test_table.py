@@ -27,19 +27,6 @@ def test_half_way_between_two_rows_on_the_log_scale_is_the_geometric_mean() -> N
     assert table.goodput(8, 0) == pytest.approx((50 * 200) ** 0.5)
 
 
-@given(batch=st.floats(1, 32), k=st.sampled_from([0, 1]))
-def test_between_rows_goodput_stays_between_theirs(batch: float, k: int) -> None:
-    table = a_table()
-    column = [row[k] for row in table.rows]
-    assert min(column) * 0.999 <= table.goodput(batch, k) <= max(column) * 1.001
-
-
-@given(batch=st.floats(33, 500))
-def test_beyond_the_last_row_the_ratio_between_k_stays(batch: float) -> None:
-    table = a_table()
-    assert table.goodput(batch, 1) / table.goodput(batch, 0) == pytest.approx(500 / 600)
-
-
 @given(batch=st.floats(33, 500))
 def test_beyond_the_last_row_the_level_follows_the_mean_slope_of_the_last_two(batch: float) -> None:
     slope = (log(600 / 300) + log(500 / 360)) / 2 / log(32 / 8)
@@ -60,15 +47,3 @@ def test_measured_acceptance_adds_up_to_the_accepted_tokens() -> None:
     table = TABLES["gemma31b_batch11_4k"]
     for k, accepted in ((1, 0.82), (3, 1.78), (5, 2.13), (7, 2.19)):
         assert sum(table.survival(11, k)) == pytest.approx(accepted)
-
-
-@given(batch=st.integers(1, 64), k=st.sampled_from([0, 1, 2, 3, 5]))
-def test_later_positions_are_never_accepted_more_often(batch: int, k: int) -> None:
-    survival = TABLES["cpu_tiny_code"].survival(batch, k)
-    assert len(survival) == k
-    assert list(survival) == sorted(survival, reverse=True)
-
-
-def test_a_k_without_a_column_has_no_goodput() -> None:
-    with pytest.raises(KeyError, match="no column for K=2"):
-        a_table().goodput(8, 2)

@@ -42,11 +42,6 @@ def test_the_noise_is_that_of_ten_seconds_and_falls_with_the_root_of_time(second
     assert abs(relative.mean()) < 4 * 0.05 * sqrt(10 / seconds) / sqrt(2000)
 
 
-def test_the_truth_has_no_noise() -> None:
-    tick = a_fleet(noise=0.5).advance(10.0, K1, None)
-    assert sum(span.tokens for span in tick.spans) == pytest.approx(3600)
-
-
 def test_tokens_are_steps_and_accepted_drafts() -> None:
     seen = window(a_fleet(noise=0.05), 5.0)
     assert seen.decode_tokens == pytest.approx(seen.request_steps + seen.accepted_tokens)
@@ -80,10 +75,6 @@ def test_a_probe_counts_in_the_truth() -> None:
     assert sum(s.tokens for s in tick.spans) == pytest.approx(2 * 300 + 3 * 360)
 
 
-def test_slices_wait_while_the_load_is_in_another_bin() -> None:
-    assert not any(s.off_table for s in a_fleet(load=8).advance(5.0, K1, a_probe((0, 1.0), low=25)).spans)
-
-
 def test_another_table_ends_a_probe_and_the_same_one_does_not() -> None:
     renewed, changed = a_fleet(load=8), a_fleet(load=8)
     for fleet in (renewed, changed):
@@ -92,26 +83,3 @@ def test_another_table_ends_a_probe_and_the_same_one_does_not() -> None:
     other = Schedule((Row(4, 0), Row(None, 1)))
     assert any(s.off_table for s in renewed.advance(2.0, K1, None).spans)
     assert not any(s.off_table for s in changed.advance(2.0, other, None).spans)
-
-
-def test_a_probe_ends_at_its_deadline() -> None:
-    fleet = a_fleet(load=8)
-    fleet.advance(1.0, K1, a_probe((0, 100.0)))
-    fleet.advance(19.0, K1, a_probe((0, 100.0)))
-    last = fleet.advance(40.0, K1, None)
-    assert sum(s.seconds for s in last.spans if s.off_table) == pytest.approx(1.0)
-
-
-def test_a_probe_runs_on_its_pod_alone() -> None:
-    tick = a_fleet(load=8, speeds=(1.0, 0.5)).advance(5.0, K1, a_probe((0, 1.0)))
-    assert {s.pod for s in tick.spans if s.off_table} == {POD}
-
-
-def test_a_slow_pod_gives_its_share_of_the_table() -> None:
-    tick = a_fleet(load=8, speeds=(1.0, 0.5)).advance(10.0, K1, None)
-    assert [s.tokens for s in tick.spans] == [pytest.approx(3600), pytest.approx(1800)]
-
-
-def test_the_same_seed_gives_the_same_windows() -> None:
-    first, second, other = (window(a_fleet(noise=0.05, seed=s), 5.0) for s in (1, 1, 2))
-    assert first == second != other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -69,17 +68,6 @@ def test_another_text_can_follow_in_the_same_run() -> None:
     assert figures.overall_regret == pytest.approx(0, abs=1e-9)
 
 
-def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="unknown policy 'magic', known are: outrider"):
-        run_table(a_table(), "magic", SHORT)
-
-
-@pytest.mark.parametrize("tuner", ["static:2", "static:", "static:x", "static:-1"])
-def test_a_static_k_that_the_table_lacks_is_refused(tuner: str) -> None:
-    with pytest.raises(ValueError, match="one of the table's 0, 1"):
-        run_table(a_table(), tuner, SHORT)
-
-
 def test_a_field_of_the_laws_policy_can_be_replaced() -> None:
     quiet = Setting(loads=(8,), policy={"probe_share": 0.0, "calibration_seconds": 0.0})
     assert run_table(TABLES["a40_7b"], "outrider", quiet)[1].probe_share == 0
@@ -98,14 +86,6 @@ def test_with_a_step_time_profile_both_loops_need_no_calibration() -> None:
     mapped = run_table(TABLES["a40_7b"], "outrider", Setting(map_errors=MapErrors(0.03)))[1]
     assert mapped.calibration_seconds < 0.5 * unmapped().calibration_seconds
     assert mapped.regret < 0.003
-
-
-def test_a_map_changes_nothing_for_other_rules() -> None:
-    without, mapped = (
-        run_table(TABLES["a40_7b"], "bandit", replace(SHORT, map_errors=errors))[1]
-        for errors in (None, MapErrors(0.03))
-    )
-    assert without == mapped
 
 
 def test_a_map_of_other_engines_costs_no_more_than_none() -> None:

@@ -42,12 +42,6 @@ def test_a_file_without_tables_is_refused(text: str) -> None:
         parse_tables(text, "file.json")
 
 
-def test_the_same_name_twice_is_refused() -> None:
-    one = a_file()[len('{"tables": [') : -2]
-    with pytest.raises(TableError, match=r"tables\[1\]\.name: small is there twice"):
-        parse_tables(f'{{"tables": [{one}, {one}]}}', "file.json")
-
-
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(TableError, match=r"nowhere\.json"):
         read_tables(Path("nowhere.json"))
@@ -56,19 +50,6 @@ def test_a_missing_file_is_named() -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(TableError, match="no table 'x', there are: a40_7b, gb10_qwen3_coder_30b"):
         select(read_tables(VISIBLE), "x")
-
-
-def test_without_a_name_all_tables_are_chosen() -> None:
-    assert len(select(read_tables(VISIBLE), None)) == 4
-
-
-def test_the_order_of_rows_and_columns_does_not_matter() -> None:
-    text = a_file(batch_sizes=[8, 1], num_speculative_tokens=[1, 0], tokens_per_second=[[360, 300], [90, 50]])
-    assert parse_tables(text, "") == parse_tables(a_file(), "")
-
-
-def test_unknown_fields_are_left_alone() -> None:
-    assert parse_tables(a_file(measured_by="someone"), "")
 
 
 def test_a_gap_in_the_acceptance_is_filled_on_a_line() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider_lab.traffic.requests import Burst, Trace, Traffic
+from outrider_lab.traffic.requests import Burst, Trace
 from tests.unit.lab.factories import CODE, closed, opened
 
 
@@ -29,19 +29,6 @@ def test_bursts_keep_the_mean_rate_and_come_in_clumps() -> None:
     assert quiet(bursty) > 75 > quiet(steady)
 
 
-def test_requests_are_dealt_to_the_pods_in_turn() -> None:
-    trace = Trace((opened(5.0, seconds=100.0),), pods=3)
-    order = sorted(r.arrived_at for pod in trace.arrivals for r in pod)
-    assert [r.arrived_at for r in trace.arrivals[1]] == order[1::3]
-
-
-def test_the_same_seed_gives_the_same_requests() -> None:
-    def lengths(seed: int) -> list[int]:
-        return [r.output for r in Trace((opened(2.0),), seed=seed).arrivals[0]]
-
-    assert lengths(1) == lengths(1) != lengths(2)
-
-
 def test_prompts_follow_the_phase_in_which_they_arrive() -> None:
     trace = Trace((opened(5.0, seconds=400.0), opened(5.0, seconds=400.0, prompt=4000.0)))
     early = [r.prompt for r in trace.arrivals[0] if r.arrived_at < 400]
@@ -54,10 +41,3 @@ def test_harder_requests_are_accepted_less() -> None:
     easy, usual, hard = (closed(1).probability(d, 1.0) for d in range(3))
     assert easy > usual > hard
     assert usual == pytest.approx(CODE)
-
-
-def test_traffic_is_either_open_or_closed() -> None:
-    with pytest.raises(ValueError, match="either a rate or a number of streams"):
-        Traffic(10.0, CODE)
-    with pytest.raises(ValueError, match="either a rate or a number of streams"):
-        Traffic(10.0, CODE, rate=1.0, streams=1)
