@@ -82,7 +82,7 @@ async def a_turn(sender: Sender, text: str) -> FastLoopSeconds:
     return fast_loop_seconds(pod) - before
 
 
-async def test_the_operator_pushes_a_cost_model_and_the_status_says_so(sender: Sender) -> None:
+async def test_the_operator_pushes_a_cost_model_and_status_shows_it(sender: Sender) -> None:
     sent = await sender.send_until(chooses, STREAMS, TAUGHT, text="copy")
     assert (sent.failed, sent.errors) == (0, ())
     assert chooses(), state(*ready_pods(NAME))["fastLoop"]

@@ -45,14 +45,14 @@ def look() -> Object | None:
     return model(NAME)
 
 
-def test_an_override_rules_until_it_ends_by_itself() -> None:
+def test_an_override_applies_until_it_expires() -> None:
     override(NAME, "*:5", seconds=15)
     seen = wait_for("the override is in force", look, in_force("*:5"), seconds=TICKS)
     assert has_condition(seen, "TuningActive", "False", "Overridden")
     wait_for("the table of before is back", look, in_force(STATIC_TABLE), seconds=15 + TICKS)
 
 
-def test_a_pause_is_said_and_taken_back() -> None:
+def test_a_pause_is_reported_and_ended() -> None:
     pause(NAME)
     paused = wait_for(
         "paused", look, lambda seen: has_condition(seen, "TuningActive", "False", "Paused"), seconds=TICKS
@@ -74,7 +74,7 @@ def test_an_override_that_cannot_be_used_says_what_to_write() -> None:
     assert in_force(STATIC_TABLE)(refused)
 
 
-def test_what_the_tuner_knows_goes_with_the_model_and_is_forgotten_when_deleted() -> None:
+def test_the_tuner_state_belongs_to_the_model_and_ends_with_its_deletion() -> None:
     kept = wait_for("kept", state, lambda seen: seen is not None, seconds=60)
     assert kept is not None
     (owner,) = kept["metadata"]["ownerReferences"]
@@ -94,7 +94,7 @@ def test_a_request_to_forget_is_honoured_and_kept_with_what_is_learnt_since() ->
     assert len([word for word in told_of(seen) if "'first'" in word]) == 1
 
 
-def test_a_state_that_cannot_be_used_is_told_and_the_table_stays() -> None:
+def test_an_unusable_state_is_reported_and_the_table_stays() -> None:
     wait_for("kept", state, lambda seen: seen is not None, seconds=60)
     with without_operator():
         change = '{"data": {"state.json": "{"}}'

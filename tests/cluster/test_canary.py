@@ -84,7 +84,7 @@ async def test_the_replica_returns_and_the_canary_goes_when_it_is_no_longer_allo
     wait_for("no canary", canary, lambda seen: seen is None, seconds=TICKS)
 
 
-async def test_its_start_is_told_in_an_event(load: Load) -> None:  # noqa: ARG001
+async def test_its_start_is_reported_by_an_event(load: Load) -> None:  # noqa: ARG001
     found = look()
     assert found is not None
     selector = f"involvedObject.uid={found['metadata']['uid']},reason=CanaryStarted"

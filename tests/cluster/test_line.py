@@ -172,7 +172,7 @@ async def test_decisions_say_why_in_numbers(line: Line) -> None:  # noqa: ARG001
     assert condition(seen, "MetricsAvailable") is not None
 
 
-async def test_explain_tells_what_ruled_before_and_after_a_decision(line: Line) -> None:  # noqa: ARG001
+async def test_explain_shows_the_schedule_before_and_after_a_decision(line: Line) -> None:  # noqa: ARG001
     seen = look()
     assert seen is not None
     latest = seen["status"]["decisions"][0]
@@ -188,7 +188,7 @@ async def test_a_retune_leaves_the_reconcilers_part_of_status_alone(line: Line) 
     assert (seen or {})["status"]["readyReplicas"] == 1
 
 
-async def test_a_restarted_operator_goes_on_with_the_table_in_force(line: Line) -> None:
+async def test_a_restarted_operator_continues_with_the_table_in_force(line: Line) -> None:
     pause(NAME)
     before = wait_for("paused, and the last table of the load confirmed", look, is_held, seconds=60)
     assert epoch(before) > 1

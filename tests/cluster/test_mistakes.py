@@ -137,7 +137,7 @@ def test_is_refused_at_admission(mistake: Mistake) -> None:
 
 @pytest.mark.alone("clock")
 @pytest.mark.parametrize("mistake", DEGRADED, ids=lambda mistake: mistake.name)
-def test_is_told_in_status_and_by_an_event(mistake: Mistake, deploy_for_all: Deploy) -> None:
+def test_is_reported_in_status_and_by_an_event(mistake: Mistake, deploy_for_all: Deploy) -> None:
     name = f"mistake-{mistake.name}"
     deploy_for_all(mistake.manifest, name)
 

@@ -74,7 +74,7 @@ async def test_another_table_comes_by_a_rolling_restart_without_a_failed_request
     wait_for("told", look, lambda seen: speculation(seen).get("scheduleSummary") == str(TABLE), seconds=TICKS)
 
 
-async def test_without_its_drafter_the_model_serves_and_says_so(stock: Sender) -> None:
+async def test_without_its_drafter_the_model_serves_and_status_shows_it(stock: Sender) -> None:
     def relaunch() -> None:
         order(LaunchOrder(Launch(drafter=False)))
         wait_for("no drafter", launches, lambda seen: seen == ready_with("no-drafter"), seconds=START)

@@ -66,7 +66,7 @@ async def test_the_tuner_finds_that_an_h100_gains_from_drafts(sender: Sender) ->
     assert k(8) > 0
 
 
-async def test_the_pod_tells_how_late_it_was(sender: Sender) -> None:
+async def test_the_pod_reports_how_late_it_was(sender: Sender) -> None:
     before = await told(sender)
     await sender.send(streams=8, seconds=10)
     after = await told(sender)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count, islice
 
+from tests.contract.answers import TOKENS
 from tests.contract.engine import Engine, completion_body
 from tests.contract.factories import a_constant, a_push
-from tests.contract.measuring import Samples, scrape, settled
+from tests.contract.measuring import Samples, run_streams, scrape, settled
 
 STREAMS = 8
 SKIPPED = "outrider:drafter_steps_skipped_total"
@@ -104,3 +105,22 @@ def ask(engine: Engine, prompt: list[int], *, max_tokens: int) -> list[int]:
     response.raise_for_status()
     tokens: list[int] = response.json()["choices"][0]["token_ids"]
     return tokens
+
+
+CHANCE = 0.2
+"""More than the share of the most frequent byte in code: what a head could guess without looking."""
+
+
+def counted_at(engine: Engine, term: int, epoch: int, k: int, name: str) -> Samples:
+    """What a load of code counts under one K."""
+    push(engine, term, epoch, k)
+    before = scrape(engine)
+    tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=TOKENS, name=name)
+    return settled(engine, before=before, tokens=tokens)
+
+
+def accepted(counted: Samples) -> Mapping[str, float]:
+    """Share of accepted drafts by position."""
+    drafts = counted.by("outrider:draft_tokens_total", "position")
+    hits = counted.by("outrider:accepted_tokens_total", "position")
+    return {position: hits.get(position, 0.0) / tokens for position, tokens in drafts.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,24 +12,23 @@ from tests.contract import drafter_witness, quick_start
 from tests.contract.answers import TOKENS, Answer
 from tests.contract.drafter_witness import ended_early
 from tests.contract.engine import EAGLE3, Engine, Launch, running_engine
+from tests.contract.equality import assert_no_token_changes, check, drafted
 from tests.contract.gaps import (
     CAUGHT_UP,
-    STREAMS,
+    CHANCE,
+    accepted,
     after_gaps,
     ask,
     assert_accepted_as_without_a_gap,
     assert_left_out,
+    counted_at,
     push,
 )
-from tests.contract.measuring import Samples, run_streams, scrape, settled
-from tests.contract.test_equality import check, drafted
-from tests.contract.test_fast_loop import assert_no_token_changes
+from tests.contract.measuring import scrape, settled
 
 pytestmark = pytest.mark.contract
 
 CANDIDATES = (0, 1, 2, 3)
-CHANCE = 0.2
-"""More than the share of the most frequent byte in code: what a head could guess without looking."""
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +56,6 @@ def eagle3(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     )
     with running_engine(plugin, folder, launch) as engine:
         yield engine
-
-
-def counted_at(engine: Engine, term: int, epoch: int, k: int, name: str) -> Samples:
-    """What a load of code counts under one K."""
-    push(engine, term, epoch, k)
-    before = scrape(engine)
-    tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=TOKENS, name=name)
-    return settled(engine, before=before, tokens=tokens)
-
-
-def accepted(counted: Samples) -> Mapping[str, float]:
-    """Share of accepted drafts by position."""
-    drafts = counted.by("outrider:draft_tokens_total", "position")
-    hits = counted.by("outrider:accepted_tokens_total", "position")
-    return {position: hits.get(position, 0.0) / tokens for position, tokens in drafts.items()}
 
 
 def test_it_can_be_tuned(eagle3: Engine) -> None:

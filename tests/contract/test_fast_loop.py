@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.contract.answers import TOKENS, Answer, answers_together, compare
+from tests.contract.answers import Answer
 from tests.contract.engine import CANDIDATES, Engine
+from tests.contract.equality import STEPS, assert_no_token_changes
 from tests.contract.factories import a_constant, a_push
 from tests.contract.fast_loops import CHEAP, DEAR, a_cost_model, fast_loop, push_cost_model
 from tests.contract.gaps import CAUGHT_UP, SKIPPED
 from tests.contract.measuring import run_streams, scrape, settled, sometime
-from tests.contract.test_equality import assert_equal_up_to_noise, drafted
 
 pytestmark = pytest.mark.contract
-
-STEPS = "outrider:fast_loop_steps_total"
 
 
 def test_it_chooses_k_whatever_the_schedule_says(engine: Engine, term: int) -> None:
@@ -102,36 +98,6 @@ def test_one_that_exceeds_the_size_of_a_body_changes_nothing(engine: Engine, ter
     answer = engine.put(a_push(term=term, epoch=2) | {"costModel": model})
     assert answer.json()["error"]["reason"] == "TooLarge"
     assert engine.state()["epoch"] == 1
-
-
-def across_choices(engine: Engine, term: int, candidates: Sequence[int]) -> tuple[list[Answer], int]:
-    """Together, while the fast loop has another K to choose all the time; and the number of changes."""
-    models = [a_cost_model(engine, sorted({0, k}), per_draft=CHEAP, max_k=k) for k in candidates]
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(answers_together, engine)
-        for changes, model in enumerate(cycle(models), start=1):
-            push_cost_model(engine, term, changes, model)
-            if running.done():
-                return running.result(), changes
-    raise AssertionError("unreachable")
-
-
-def assert_no_token_changes(
-    engine: Engine, term: int, plain: list[Answer], candidates: Sequence[int], name: str
-) -> None:
-    """Against an engine without speculation."""
-    before = scrape(engine)
-
-    def answer_all() -> None:
-        answers, changes = across_choices(engine, term, candidates)
-        assert changes > len(candidates)
-        assert_equal_up_to_noise(compare(plain, answers), f"fast_loop_{name}", changes=changes)
-
-    accepted = drafted(engine, answer_all)
-    # One round of answers, and a third of its steps at K=0.
-    assert accepted > TOKENS / 4, "nothing was speculated, so nothing was compared"
-    chosen = (scrape(engine) - before).by(STEPS, "k")
-    assert set(chosen) == {str(k) for k in candidates}, chosen
 
 
 def test_with_a_draft_model_it_changes_no_token(engine: Engine, term: int, plain: list[Answer]) -> None:

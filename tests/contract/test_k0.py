@@ -11,6 +11,7 @@ import pytest
 from tests.contract import drafter_witness
 from tests.contract.answers import answers_alone, compare
 from tests.contract.engine import Engine
+from tests.contract.equality import across_changes, assert_equal_up_to_noise
 from tests.contract.gaps import (
     CAUGHT_UP,
     SCHEDULED,
@@ -22,7 +23,6 @@ from tests.contract.gaps import (
     push,
 )
 from tests.contract.measuring import run_streams, scrape, settled
-from tests.contract.test_equality import across_changes, assert_equal_up_to_noise
 
 pytestmark = pytest.mark.contract
 

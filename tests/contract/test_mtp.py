@@ -13,10 +13,14 @@ from examples.models.pad import WEIGHTS
 from tests.contract import quick_start
 from tests.contract.answers import TOKENS, Answer
 from tests.contract.engine import Engine, Launch, running_engine
-from tests.contract.gaps import assert_accepted_as_without_a_gap, assert_left_out
-from tests.contract.test_eagle3 import CHANCE, accepted, counted_at
-from tests.contract.test_equality import check, drafted
-from tests.contract.test_fast_loop import assert_no_token_changes
+from tests.contract.equality import assert_no_token_changes, check, drafted
+from tests.contract.gaps import (
+    CHANCE,
+    accepted,
+    assert_accepted_as_without_a_gap,
+    assert_left_out,
+    counted_at,
+)
 
 pytestmark = pytest.mark.contract
 

@@ -12,9 +12,17 @@ import pytest
 from tests.contract import engine_process, quick_start
 from tests.contract.answers import Answer
 from tests.contract.engine import DRAFT_MODEL, MODELS, Engine, Launch, running_engine
-from tests.contract.gaps import CAUGHT_UP, SKIPPED, a_gap, accepted_per_step, push
-from tests.contract.test_eagle3 import CHANCE, accepted, counted_at
-from tests.contract.test_equality import check
+from tests.contract.equality import check
+from tests.contract.gaps import (
+    CAUGHT_UP,
+    CHANCE,
+    SKIPPED,
+    a_gap,
+    accepted,
+    accepted_per_step,
+    counted_at,
+    push,
+)
 
 pytestmark = pytest.mark.contract
 

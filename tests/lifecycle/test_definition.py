@@ -100,7 +100,7 @@ def test_an_older_object_takes_older_and_newer_fields(upgraded: Place) -> None:
     assert upgraded.rollout()["onFailure"] == "Hold"
 
 
-def test_an_object_that_a_newer_rule_refuses_says_so_and_takes_changes_of_all_else(upgraded: Place) -> None:
+def test_an_object_that_a_newer_rule_refuses_is_reported_and_takes_all_other_changes(upgraded: Place) -> None:
     def degraded() -> str:
         found = condition(upgraded.model(REFUSED), "Degraded")
         return str(found["reason"]) if found and found["status"] == "True" else ""

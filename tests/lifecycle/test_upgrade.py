@@ -106,7 +106,7 @@ def test_an_upgrade_within_a_release_and_its_rollback_restart_no_engine(release:
     assert release.model.engines() == before
 
 
-def test_a_rollback_to_the_older_release_rules_the_model_and_restarts_each_engine_once(
+def test_a_rollback_to_the_older_release_manages_the_model_and_restarts_each_engine_once(
     release: Release,
 ) -> None:
     before = release.model.engines()
@@ -117,7 +117,7 @@ def test_a_rollback_to_the_older_release_rules_the_model_and_restarts_each_engin
     assert release.model.engines() == after
 
 
-def test_an_uninstall_leaves_the_engine_serving_and_the_next_install_rules_it(release: Release) -> None:
+def test_an_uninstall_leaves_the_engine_serving_and_the_next_install_manages_it(release: Release) -> None:
     before = release.model.engines()
     release.helm("uninstall", RELEASE, "--wait")
     assert release.operators() == set()

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.engine("twin", "starts")]
 TUNING = ("TuningActive", "ActuationConverged", "MetricsAvailable")
 
 
-def test_it_tells_the_table_in_force_and_how_tuning_stands() -> None:
+def test_it_shows_the_table_in_force_and_the_state_of_tuning() -> None:
     ended = outrider("explain", NAME, "-n", "default")
     assert (ended.code, ended.err) == (0, "")
     assert in_ranges(TABLE) in ended.out

@@ -19,7 +19,7 @@ from tests.cluster.outrider_cli import outrider, program
 pytestmark = [pytest.mark.engine("twin", "starts")]
 
 
-def test_a_model_that_serves_needs_nobody() -> None:
+def test_a_serving_model_needs_no_operator() -> None:
     table = speculation(look())["scheduleSummary"]
     ended = outrider("status", NAME, "-n", "default")
     assert (ended.code, ended.err) == (0, ""), ended.out

@@ -36,7 +36,7 @@ def refusal(**annotations: str) -> str:
     return found.refused
 
 
-def test_without_annotations_nothing_is_said() -> None:
+def test_without_annotations_there_are_no_instructions() -> None:
     other = {"other/annotation": "x"}
     assert read_instructions(other, candidates=(0,), actuation=Actuation.LIVE) == Instructions()
 

@@ -105,7 +105,7 @@ def test_no_bad_object_brings_out_a_name_of_python(path: Path, value: object, ke
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.refused], ids=lambda case: case.name)
-def test_a_refused_object_is_told_with_its_field_and_without_names_of_python(case: AdmissionCase) -> None:
+def test_a_refusal_names_the_field_and_nothing_of_python(case: AdmissionCase) -> None:
     if case.name == "an unknown field":
         return  # a stored object has it from a newer CRD
     text = said(case.manifest)

@@ -100,7 +100,7 @@ def test_printer_columns_are_those_of_the_design() -> None:
     assert columns == ["Ready", "Reason", "Schedule", "Acceptance", "Speedup", "Replicas", "Age"]
 
 
-def test_the_columns_of_replicas_and_reason_are_told_by_status() -> None:
+def test_status_gives_the_columns_of_replicas_and_reason() -> None:
     columns = {column["name"]: column["jsonPath"] for column in _version()["additionalPrinterColumns"]}  # type: ignore[attr-defined]
     status = _child(_schema(), "properties", "status", "properties")
     assert (columns["Replicas"], columns["Reason"]) == (".status.serving", ".status.reason")

@@ -19,11 +19,11 @@ launches = st.one_of(st.just(Launch()), st.just(Launch(drafter=False)), st.build
 
 
 @given(launch=launches)
-def test_a_pod_tells_how_it_was_started(launch: Launch) -> None:
+def test_a_pod_reports_how_it_was_started(launch: Launch) -> None:
     assert Launch.of_pod({ANNOTATION: str(launch)}) == launch
 
 
-def test_a_pod_without_a_word_was_started_as_the_spec_says() -> None:
+def test_a_pod_without_an_annotation_was_started_as_the_spec_says() -> None:
     assert Launch.of_pod({}) == Launch()
 
 
@@ -32,7 +32,7 @@ def test_an_order_is_read_as_it_was_stored(order: LaunchOrder) -> None:
     assert LaunchOrder.from_data(order.to_data()) == order
 
 
-def test_an_order_without_words_is_the_launch_of_the_spec() -> None:
+def test_an_empty_order_is_the_launch_of_the_spec() -> None:
     assert LaunchOrder.from_data({}) == LaunchOrder()
 
 

@@ -80,7 +80,7 @@ def test_a_method_whose_k_is_fixed_takes_no_order() -> None:
         ]
     ),
 )
-def test_what_holds_goes_on_to_hold(order: LaunchOrder, tuning: dict[str, str]) -> None:
+def test_a_stored_object_stays_valid(order: LaunchOrder, tuning: dict[str, str]) -> None:
     once = effective(order, **tuning)
 
     assert effective(once, **tuning) == once

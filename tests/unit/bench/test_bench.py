@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,25 +16,16 @@ from hypothesis import strategies as st
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm, arms_of, interleaved
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import BUILT_IN, lines
-from outrider.bench.result import Result, Setting, Unread, json_of, text_of
+from outrider.bench.result import Unread, json_of, text_of
 from outrider.bench.sweep import Cell, Sweep, proposed
 from outrider.bench.sweep import json_of as sweep_as_json
 from outrider.bench.sweep import text_of as sweep_as_text
 from outrider.bench.verdict import Interval, Verdict, against_best, mean, mean_amount, ratio, verdict
 from outrider.performance.tables_file import parse_tables
+from tests.unit.bench.kit import REPORT, SETTING, a_result
 
-REPORT = (Path(__file__).parent / "guidellm_0_8_1.json").read_text()
 LOAD = Load("http://127.0.0.1:1", "m", 8, 20.0, 128)
-SETTING = Setting("prod", "qwen3", 8, 20.0, 2, 128, 0)
 RATES = st.lists(st.floats(1.0, 1e5), min_size=2, max_size=40)
-
-
-def a_result(**rates: list[float]) -> Result:
-    """Slices by K; as_it_is for the first arm."""
-    arms = {Arm(None if name == "as_it_is" else int(name[1:])): found for name, found in rates.items()}
-    return Result(
-        SETTING, {arm: [Slice(rate, 20.0, 5.0, 9, 0) for rate in found] for arm, found in arms.items()}
-    )
 
 
 def test_no_drafts_are_measured_once_whatever_was_asked_for() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -14,11 +13,10 @@ from outrider.bench.arms import AS_IT_IS, NO_DRAFTS
 from outrider.bench.guidellm import Slice
 from outrider.bench.report import page_of
 from outrider.bench.result import Result, Unread, dollars, json_of, text_of
-from tests.unit.bench.test_bench import a_result
-from tests.unit.pictures.kit import without_drawing
+from tests.unit.bench.kit import a_result
+from tests.unit.pictures.kit import Tags, without_drawing
 
 FOUND = a_result(as_it_is=[120.0, 130.0], k0=[100.0, 101.0], k3=[125.0, 126.0])
-VOID = {"meta", "br"}
 
 
 @pytest.fixture
@@ -38,24 +36,6 @@ def with_setting(result: Result, **changes: object) -> Result:
 
 def page(result: Result = FOUND) -> str:
     return page_of(result, when="2026-01-01 12:00 UTC")
-
-
-class Tags(HTMLParser):
-    """Fails where a tag is left open or closed twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        """Nothing is left open."""
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 @pytest.mark.usefixtures("charts")

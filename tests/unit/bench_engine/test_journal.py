@@ -13,7 +13,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "journal.jsonl"
 
 
-def test_a_run_goes_on_after_the_units_that_are_there(path: Path) -> None:
+def test_a_run_resumes_after_the_recorded_units(path: Path) -> None:
     units = [a_block(number, {"0": 100}) for number in range(2)]
     for unit in units:
         Journal(path, "plan").append(unit)

@@ -18,7 +18,7 @@ def test_pieces_share_out_every_count_once() -> None:
     assert sum(one.tokens for one in found) == 100
 
 
-def test_the_ramp_and_the_first_half_minute_are_told_apart() -> None:
+def test_the_ramp_and_the_first_half_minute_are_separate() -> None:
     stretch = a_stretch([0, 0, *[10] * 28, *[50] * 10])
     assert mean(whole_pieces(stretch)) == pytest.approx((28 * 10 + 10 * 50) / 38)
     assert mean(settled_pieces(stretch)) == 50.0

@@ -53,7 +53,7 @@ def test_a_good_run_reaches_every_goal() -> None:
     ],
     ids=["slow", "behind a rule", "restarted"],
 )
-def test_a_goal_that_is_missed_says_so(found: list[UnitRecord], missed: set[str]) -> None:
+def test_a_missed_goal_is_marked(found: list[UnitRecord], missed: set[str]) -> None:
     assert {name for name, goal in goals(found).items() if goal.reached is False} == missed
 
 
@@ -63,7 +63,7 @@ def test_a_step_without_a_needed_table_misses_its_goal() -> None:
     assert goals(found)["reaction"].reached is False
 
 
-def test_a_run_without_outrider_cannot_tell() -> None:
+def test_a_run_without_outrider_leaves_its_goals_open() -> None:
     told = goals(units()[:-1])
     assert {name for name, goal in told.items() if goal.reached is None} == {
         "regret",

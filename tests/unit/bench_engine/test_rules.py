@@ -89,7 +89,7 @@ async def test_without_cells_a_window_begins_after_the_push(engine: FakeEngine, 
     assert [(one.started_at, one.ended_at) for one in windows] == [(0, 10), (20, 30)]
 
 
-async def test_a_source_that_fails_holds_the_table_and_is_told(
+async def test_a_failing_source_keeps_the_table_and_is_recorded(
     engine: FakeEngine, source: FakeSource
 ) -> None:
     rule = Scripted(3, 0)

@@ -31,7 +31,7 @@ def only(found: list[Reported]) -> Reported:
     return found[0]
 
 
-def test_the_time_from_a_step_to_another_k_for_it_is_told() -> None:
+def test_the_reaction_time_is_from_the_step_to_the_next_k() -> None:
     found = reactions(analysis(a_status(39, "*:3"), a_status(41, "*:3"), a_status(52, "1:3,*:0")))
     assert [(one.k_before, one.k_after, one.seconds, one.wanted) for one in found] == [(3, 0, 12.0, True)]
 

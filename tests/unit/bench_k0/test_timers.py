@@ -60,7 +60,7 @@ def test_what_runs_while_no_part_does_is_charged_to_none() -> None:
     assert watch.nanoseconds == {"step": 20}
 
 
-def test_the_part_that_called_goes_on_after_a_failure() -> None:
+def test_the_calling_part_is_charged_again_after_a_failure() -> None:
     clock = Clock()
     watch = Stopwatch(clock)
 

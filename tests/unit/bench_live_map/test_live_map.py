@@ -17,7 +17,7 @@ def lived(*factors: float, k: int = 0) -> Mapping[Place, Sequence[Cell]]:
     return {(batch, k): [Cell(batch, k, 100.0, 0.01 * batch * by) for by in factors] for batch in (1, 8)}
 
 
-def test_a_scale_that_all_places_share_is_told_apart() -> None:
+def test_a_common_scale_is_separate_from_the_error() -> None:
     found = result(MAP, lived(1.25, 1.25))
     assert found["scale_percent"] == found["interval_95_percent"][0] * -1 == -20.0  # type: ignore[index]
     assert found["mean_error_percent"] == 20.0

@@ -109,7 +109,7 @@ def test_there_are_alerts_only_when_asked_for() -> None:
 
 
 @needs_helm
-def test_the_operator_is_believed_in_the_namespace_of_its_release_alone() -> None:
+def test_the_policy_accepts_the_operator_only_in_the_namespace_of_its_release() -> None:
     result = helm("prometheusRule.enabled=true", flags=("--namespace", "tuning"))
     (found,) = (each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "PrometheusRule")
     rules = {each["alert"]: each for each in found["spec"]["groups"][0]["rules"]}
@@ -167,5 +167,5 @@ def test_the_prometheus_operator_finds_the_alerts_by_their_labels() -> None:
         ("1e3 * up", {"up"}),
     ],
 )  # fmt: skip
-def test_names_of_metrics_are_told_from_the_rest_of_an_expression(expression: str, names: set[str]) -> None:
+def test_metric_names_are_found_in_an_expression(expression: str, names: set[str]) -> None:
     assert metric_names(expression) == names

@@ -48,7 +48,7 @@ def test_the_policy_of_the_operator_lets_prometheus_come_to_its_port() -> None:
 
 
 @needs_helm
-def test_the_policy_of_the_operator_without_peers_lets_nobody_in() -> None:
+def test_the_policy_of_the_operator_without_peers_admits_no_client() -> None:
     documents = render("operatorNetworkPolicy.enabled=true", "operatorNetworkPolicy.metricsFrom=null")
 
     assert of_kind("NetworkPolicy", documents)["spec"]["ingress"] == []
@@ -112,7 +112,7 @@ def test_the_image_is_that_of_the_version_unless_a_value_says_otherwise(
 
 
 @needs_helm
-def test_the_chart_names_no_image_by_itself_and_says_how_to_get_one() -> None:
+def test_the_chart_has_no_default_image_and_says_how_to_get_one() -> None:
     result = helm("image.repository=")
     assert result.returncode != 0
     assert "image.repository is not set, because no image is published: build it" in result.stderr
@@ -142,7 +142,7 @@ def test_no_user_is_fixed_where_the_platform_assigns_them(
 
 
 @needs_helm
-def test_the_definition_can_be_left_to_somebody_else() -> None:
+def test_the_definition_can_be_installed_separately() -> None:
     assert all(document["kind"] != "CustomResourceDefinition" for document in render("crds.install=false"))
 
 
@@ -255,7 +255,7 @@ HAS_POLICIES = ("--api-versions", f"admissionregistration.k8s.io/v1/{POLICY}")
         ("false", HAS_POLICIES, False),
     ],
 )
-def test_a_policy_for_models_comes_where_the_cluster_has_policies_or_as_said(
+def test_a_policy_for_models_follows_the_cluster_or_the_value(
     enabled: str, flags: tuple[str, ...], there: bool
 ) -> None:
     documents = render(f"admissionPolicy.enabled={enabled}", flags=flags)
@@ -269,7 +269,7 @@ def test_a_policy_for_models_comes_where_the_cluster_has_policies_or_as_said(
     ("enabled", "flags", "said"),
     [("auto", (), True), ("auto", HAS_POLICIES, False), ("true", (), False), ("false", (), False)],
 )
-def test_output_that_lacks_the_policy_unasked_says_so(
+def test_a_missing_policy_that_was_not_switched_off_is_reported(
     enabled: str, flags: tuple[str, ...], said: bool
 ) -> None:
     text = helm(f"admissionPolicy.enabled={enabled}", flags=flags).stdout
@@ -387,7 +387,7 @@ def test_may_see_other_operators_by_name_and_ask_whose_they_are(values: tuple[st
 
 
 @needs_helm
-def test_tells_others_its_service_account() -> None:
+def test_publishes_its_service_account() -> None:
     told = environment(render("serviceAccount.name=tuner"))["OUTRIDER_SERVICE_ACCOUNT"]
 
     assert told == of_kind("ServiceAccount", render("serviceAccount.name=tuner"))["metadata"]["name"]

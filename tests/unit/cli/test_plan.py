@@ -16,7 +16,7 @@ from outrider_protocol.methods import Method
 from tests.unit.cli import plan_golden
 from tests.unit.cli.plan_golden import plan
 from tests.unit.lab.factories import VISIBLE
-from tests.unit.sizing.test_models import LLAMA
+from tests.unit.sizing.factories import LLAMA
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 QWEN = ("--model", "Qwen3-8B", "--gpu", "H100")

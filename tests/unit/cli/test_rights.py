@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from outrider.cli.main import app
+from tests.unit.cli.kit import PATH, Tuned
 from tests.unit.cli.kubernetes import Body, Kubernetes, serving
-from tests.unit.cli.test_bench import PATH, Tuned
 
 COMMANDS = ["bench", "sweep", "verify"]
 NO_RIGHT = (

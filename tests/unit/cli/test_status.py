@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
 from outrider.api.conditions import ConditionType, rfc3339
@@ -19,6 +17,7 @@ from outrider.cli.main import app
 from outrider.cli.status.findings import OnCall, Urgency, on_call
 from outrider.cli.status.reading import Models, Question, follow, look
 from outrider.cli.status.screen import screen_of_all, screen_of_one
+from tests.unit.cli.kit import printed
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
 from tests.unit.cluster.factories import a_cluster, answer, refusal
 from tests.unit.controller.factories import a_raw_model
@@ -63,13 +62,6 @@ def well(name: str = "qwen3") -> dict[str, Any]:
         },
     }
     return a_model(READY, name=name, reason="Serving", serving="2/2", speculation=speculation)
-
-
-def printed(screen: RenderableType, width: int = 80) -> str:
-    console = Console(file=StringIO(), width=width)
-    console.print(screen)
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
 
 
 def of_one(raw: dict[str, Any], width: int = 200) -> str:

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from outrider.cli.main import app
+from tests.unit.cli.kit import Tuned
 from tests.unit.cli.kubernetes import Body, serving
-from tests.unit.cli.test_bench import Tuned
 
 Engine = Callable[[str, Body], tuple[int, Body]]
 """Table in force and request -> status and answer."""

@@ -81,6 +81,6 @@ async def test_the_tuner_gets_the_model_back_without_annotations() -> None:
         (Arm.NO_DRAFTS, overruled("*:5")),
     ],
 )
-async def test_an_arm_waits_until_status_says_that_it_rules(arm: Arm, told: Status) -> None:
+async def test_an_arm_waits_until_status_confirms_it(arm: Arm, told: Status) -> None:
     with pytest.raises(RunFailed, match="the engines did not confirm"):
         await hand_over(a_cluster(told), EXAMPLE, arm)

@@ -96,7 +96,7 @@ def test_failed_requests_of_any_lap_are_counted() -> None:
     assert (found.passed, found.requests.failed) == (False, 3)
 
 
-def test_the_simulated_lap_stands_by_itself() -> None:
+def test_the_simulated_lap_has_its_own_part() -> None:
     found = a_result(lap=a_simulated_lap())
     assert found.simulated is not None
     assert [phase.phase for phase in found.simulated.phases] == [load.name for load in SIMULATED_TRACE]

@@ -14,9 +14,8 @@ from examples.demo.picture import draw
 from examples.demo.result import ArmStretch, Result
 from examples.demo.summary import summary
 from examples.kit.records import Count
-from tests.unit.bench.test_report import Tags
 from tests.unit.demo.factories import a_result, a_simulated_lap
-from tests.unit.pictures.kit import without_drawing
+from tests.unit.pictures.kit import Tags, without_drawing
 
 
 @pytest.fixture

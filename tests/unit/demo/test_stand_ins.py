@@ -75,7 +75,7 @@ async def attempt(cluster: FakeCluster) -> SimulatedLap:
     return await lap(cluster, TINY, TWIN, traffic(cluster), 1.0, screen())
 
 
-async def test_the_lap_holds_every_load_and_knows_what_was_simulated() -> None:
+async def test_the_lap_has_every_load_and_names_what_was_simulated() -> None:
     found = await attempt(a_cluster(SIMULATED))
     assert [stretch.load for stretch in found.log.stretches] == [load.name for load in SIMULATED_TRACE]
     assert found.engine == "h100_8b"

@@ -29,7 +29,7 @@ from outrider.tuning.decision import BinEstimates, Estimate
 from outrider.verify import result as verified
 from outrider.verify.greedy import Comparison, Difference
 from outrider.verify.sampling import PositionTest
-from tests.unit.cli.test_status import printed
+from tests.unit.cli.kit import printed
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.docs.transcripts import BENCH, LEFT_OUT, SWEEP, VERIFY, of, parts
 
@@ -86,7 +86,7 @@ def test_explain_shows_the_model_as_the_page_does() -> None:
     assert_has_parts(lines(printed(explanation(model, estimates(), now=after(3)), width=400)), said)
 
 
-def test_explain_tells_what_ruled_at_a_time_as_the_page_does() -> None:
+def test_explain_prints_the_decision_of_a_time_as_the_page_does() -> None:
     (said,) = of("outrider explain twin -n trial --at 30s")
     decisions = SpeculativeModel.of_stored(twin()).status.decisions
     then = datetime(2026, 11, 23, 14, 33, 31, 900_000, tzinfo=UTC)
@@ -121,7 +121,7 @@ def differences(found: Sequence[Mapping[str, Any]]) -> list[Difference]:
     return [Difference(**{**each, "comparison": Comparison(each["comparison"])}) for each in found]
 
 
-def test_a_verification_is_told_as_the_page_tells_it() -> None:
+def test_verify_prints_what_the_page_shows() -> None:
     (said,) = of(VERIFY)
     found = recorded("verify")
     told = verified.text_of(
@@ -141,7 +141,7 @@ def test_a_verification_is_told_as_the_page_tells_it() -> None:
     assert "Verdict: " in whole
 
 
-def test_a_bench_is_told_as_the_page_tells_it() -> None:
+def test_bench_prints_what_the_page_shows() -> None:
     (said,) = of(BENCH)
     found = recorded("bench")
     slices = {Arm(arm["k"]): [Slice(**each) for each in arm["slices"]] for arm in found["arms"]}
@@ -151,7 +151,7 @@ def test_a_bench_is_told_as_the_page_tells_it() -> None:
     assert "Verdict: " in shown
 
 
-def test_a_sweep_tells_what_its_progress_came_to_as_the_page_does() -> None:
+def test_sweep_prints_what_the_page_shows() -> None:
     (said,) = of(SWEEP)
     rates: dict[sweep.Cell, tuple[float, ...]] = {}
     for streams, k, rate in re.findall(r"^round \d of 2: (\d+) streams, K=(\d): (\d+) tokens/s$", said, re.M):

@@ -18,7 +18,7 @@ from outrider.cli.main import app
 from outrider.cli.status.findings import on_call
 from outrider.cli.status.screen import screen_of_all, screen_of_one
 from tests.unit.cli import plan_golden
-from tests.unit.cli.test_status import printed
+from tests.unit.cli.kit import printed
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.docs.pages import ROOT, text_of
 from tests.unit.docs.transcripts import BENCH, SWEEP, TRANSCRIPTS, VERIFY, of, parts
@@ -113,7 +113,7 @@ def test_one_model_is_shown_as_the_page_shows_it() -> None:
     assert printed(screen_of_one(on_call(raw, NOW), NOW), width=400) == said
 
 
-def test_what_goes_on_by_itself_is_shown_as_the_page_shows_it() -> None:
+def test_work_in_progress_is_shown_as_on_the_page() -> None:
     (said,) = of("outrider status scaled")
     told = dict(re.findall(r"^  (\w+) \w+, \w+: (.+)$", said, re.M))
     settling = {"type": "TuningActive", "status": "False", "reason": "ReplicasSettling"}

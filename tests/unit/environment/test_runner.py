@@ -32,7 +32,7 @@ def test_a_changed_key_runs_the_stage_again(tmp_path: Path) -> None:
     assert screen.events == [("finished", "floor")]
 
 
-def test_a_failure_tells_the_command_its_output_and_what_to_do(tmp_path: Path) -> None:
+def test_a_failure_shows_the_command_its_output_and_what_to_do(tmp_path: Path) -> None:
     screen = Journal()
 
     assert not runner(tmp_path, screen).run([stage("floor", run=fails)])

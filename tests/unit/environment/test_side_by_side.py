@@ -25,7 +25,7 @@ class AnItem:
         return self._marker.mark if self._marker and self._marker.mark.name == name else None
 
 
-def test_every_file_that_is_said_to_take_long_is_there() -> None:
+def test_every_file_of_the_list_of_long_tests_exists() -> None:
     assert [name for name in LONGEST if not (HERE / name).exists()] == []
 
 

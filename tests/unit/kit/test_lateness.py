@@ -28,7 +28,7 @@ def test_what_counts_is_the_increase_and_not_the_ratio_since_the_start(
     assert late(before, after) == pytest.approx(share)
 
 
-def test_the_engine_that_was_latest_counts_and_one_that_went_tells_nothing() -> None:
+def test_the_latest_engine_counts_and_a_removed_one_does_not() -> None:
     before = {"a": Lateness(0.0, 0.0), "b": Lateness(0.0, 0.0), "gone": Lateness(0.0, 0.0)}
     after = {"a": Lateness(100.0, 0.1), "b": Lateness(50.0, 2.0), "new": Lateness(1.0, 1.0)}
     assert latest(before, after) == pytest.approx(0.04)
@@ -42,7 +42,7 @@ def test_more_than_one_per_cent_is_void_and_an_engine_that_computes_is_never_lat
     assert is_void(share) is void
 
 
-def test_the_metrics_of_a_stand_in_tell_it_and_an_engine_s_do_not() -> None:
+def test_only_the_metrics_of_a_stand_in_report_lateness() -> None:
     counted = Counted(steps=7, scheduled=12.5, lost=0.25, latest=0.1)
     told = render([report("h100_8b", counted, time_factor=1.0, asynchronous=True)], model_name="simulated")
     assert lateness_of(told.decode()) == Lateness(12.5, 0.25)

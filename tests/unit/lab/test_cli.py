@@ -121,7 +121,7 @@ def test_a_bad_cell_of_a_users_file_is_named(tmp_path: Path, rows: list[list[flo
     assert cell in result.output
 
 
-def test_a_load_that_was_not_measured_is_told_with_what_was() -> None:
+def test_an_unmeasured_load_is_reported_with_the_measured_ones() -> None:
     result = simulate("--name", "a40_7b", "--policy", "static:0", "--load", "1,256", "--dwell", "60")
     assert result.exit_code == 0
     assert "Note: table a40_7b was measured at 1 to 32 streams; extrapolated: 256" in result.stderr

@@ -35,7 +35,7 @@ def test_every_k_is_measured_at_powers_of_two_and_at_each_context() -> None:
     assert {c.step_seconds for c in cells} == {1.0}
 
 
-def test_cells_err_by_themselves_and_all_together() -> None:
+def test_cells_have_their_own_error_and_a_common_one() -> None:
     alone = [log(c.step_seconds) for c in of_one_second(MapErrors(0.05, 0.0)).cells]
     assert np.std(alone) == pytest.approx(0.05, rel=0.4)
     scales = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from html.parser import HTMLParser
 from types import ModuleType
 
 import pytest
@@ -16,3 +17,24 @@ def without_drawing(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None
 
     monkeypatch.setattr(module, "bars_chart", empty)
     monkeypatch.setattr(module, "lines_chart", empty)
+
+
+VOID = {"meta", "br"}
+
+
+class Tags(HTMLParser):
+    """Fails where a tag is left open or closed twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        """Nothing is left open."""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag

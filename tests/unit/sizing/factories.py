@@ -60,3 +60,45 @@ def a_question(
         **changes,
     }
     return Question(target, a_drafter(target, drafter), a_gpu(gpu), **given)
+
+
+LLAMA: dict[str, object] = {
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+
+
+def grouped(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+        **more,
+    }
+
+
+UNKNOWN: list[Any] = [
+    {},
+    {"quant_method": "exl3"},
+    {"quant_method": "gguf"},
+    {"quant_method": "hqq", "bits": 4},
+    {"quant_method": "gptq", "bits": 3},
+    {"quant_method": "awq"},
+    {"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}},
+    {"quant_method": "modelopt", "quant_algo": "W4A8_TOMORROW"},
+    {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
+    {"quant_method": "modelopt"},
+    {"quant_method": "bitsandbytes"},
+    {"quant_method": "torchao", "quant_type": "uintx_weight_only"},
+    {"quant_method": "torchao", "quant_type": {"default": None, "lm_head": None}},
+    {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp6"}}},
+    {"quant_method": "quark", "layer_quant_config": {"a": {}}},
+    {"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"},
+    grouped({"num_bits": 6, "type": "float"}),
+    grouped({"num_bits": 2, "type": "int"}),
+    grouped({"num_bits": 8, "type": "float"}, sparsity_config={"format": "sparse-24-bitmask"}),
+    grouped({"num_bits": 8, "type": "float"}, ignore=["re:("]),
+]

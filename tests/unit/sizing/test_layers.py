@@ -15,9 +15,7 @@ from outrider.sizing.hf_config import ConfigError, read_config
 from outrider.sizing.memory import Load, Verdict, memory
 from outrider.sizing.spread import Spread
 from outrider_protocol.methods import Method
-from tests.unit.sizing.factories import a_known
-from tests.unit.sizing.test_models import LLAMA
-from tests.unit.sizing.test_quantization import UNKNOWN
+from tests.unit.sizing.factories import LLAMA, UNKNOWN, a_known
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 1024}

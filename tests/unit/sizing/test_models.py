@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.hf_config import ConfigError, read_config
 from outrider.sizing.models import KNOWN_MODELS, known_model
-from tests.unit.sizing.factories import a_drafter, a_known
-
-LLAMA: dict[str, object] = {
-    "num_hidden_layers": 32,
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-    "vocab_size": 128256,
-}
+from tests.unit.sizing.factories import LLAMA, a_drafter, a_known
 
 
 def config(**changes: object) -> Architecture:

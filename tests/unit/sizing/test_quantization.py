@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from outrider.sizing.architecture import Precision
 from outrider.sizing.quantization import UnknownFormat, read_format
+from tests.unit.sizing.factories import UNKNOWN, grouped
 
 ATTENTION, MLP = "layers.3.self_attn.q_proj", "layers.3.mlp.up_proj"
 EXPERT, SHARED, OUTPUT = "layers.3.mlp.experts.0.up_proj", "layers.3.mlp.shared_experts.up_proj", "lm_head"
@@ -19,14 +20,6 @@ FOUR_BIT_FLOATS = {"num_bits": 4, "type": "float", "group_size": 16}
 def widths(settings: dict[str, Any], *modules: str) -> list[float]:
     found = read_format(settings)
     return [found.width(module) for module in modules]
-
-
-def grouped(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "quant_method": "compressed-tensors",
-        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
-        **more,
-    }
 
 
 @pytest.mark.parametrize(
@@ -143,30 +136,6 @@ def test_mixed_precision_has_the_bytes_that_it_lists() -> None:
         },
     }
     assert widths(settings, ATTENTION, EXPERT, OUTPUT, MLP) == [1.0, 0.5625, 0.5625, 2.0]
-
-
-UNKNOWN: list[Any] = [
-    {},
-    {"quant_method": "exl3"},
-    {"quant_method": "gguf"},
-    {"quant_method": "hqq", "bits": 4},
-    {"quant_method": "gptq", "bits": 3},
-    {"quant_method": "awq"},
-    {"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}},
-    {"quant_method": "modelopt", "quant_algo": "W4A8_TOMORROW"},
-    {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
-    {"quant_method": "modelopt"},
-    {"quant_method": "bitsandbytes"},
-    {"quant_method": "torchao", "quant_type": "uintx_weight_only"},
-    {"quant_method": "torchao", "quant_type": {"default": None, "lm_head": None}},
-    {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp6"}}},
-    {"quant_method": "quark", "layer_quant_config": {"a": {}}},
-    {"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"},
-    grouped({"num_bits": 6, "type": "float"}),
-    grouped({"num_bits": 2, "type": "int"}),
-    grouped({"num_bits": 8, "type": "float"}, sparsity_config={"format": "sparse-24-bitmask"}),
-    grouped({"num_bits": 8, "type": "float"}, ignore=["re:("]),
-]
 
 
 @pytest.mark.parametrize("settings", UNKNOWN, ids=str)

@@ -50,7 +50,7 @@ async def test_work_is_cancelled_with_its_caller() -> None:
         assert await asyncio.to_thread(ended.wait, 30)
 
 
-async def test_what_still_runs_at_the_end_is_cancelled_and_its_caller_told() -> None:
+async def test_running_work_is_cancelled_at_the_end_and_its_caller_gets_the_error() -> None:
     ended, began = threading.Event(), threading.Event()
     async with LoopThread("apart") as thread:
         caller = asyncio.create_task(thread.run(_for_ever(ended, began)))
@@ -81,7 +81,7 @@ async def test_callers_of_a_thread_that_crashed_learn_why() -> None:
             await thread.run(_for_ever())
 
 
-async def test_a_thread_that_hangs_keeps_nobody() -> None:
+async def test_a_hanging_thread_delays_no_caller() -> None:
     go_on = threading.Event()
     async with LoopThread("apart", stop_seconds=0.1) as thread:
         thread.call(lambda: go_on.wait(60))

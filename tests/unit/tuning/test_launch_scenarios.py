@@ -15,9 +15,7 @@ from tests.unit.tuning.factories import (
     CODE,
     true_goodput,
 )
-from tests.unit.tuning.launching import STATIC, TAX, Model
-
-HOUR = 3600.0
+from tests.unit.tuning.launching import HOUR, STATIC, TAX, Model
 
 
 def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen() -> None:

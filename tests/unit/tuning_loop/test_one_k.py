@@ -8,8 +8,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation
 from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.tuning.factories import a_policy, true_goodput
-from tests.unit.tuning.launching import Model
-from tests.unit.tuning.test_launch_scenarios import HOUR
+from tests.unit.tuning.launching import HOUR, Model
 
 ONE_K = Relaunching(actuation=Actuation.ROLLOUT, one_k=True)
 START = Schedule.constant(3)

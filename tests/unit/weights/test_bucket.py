@@ -117,7 +117,7 @@ def test_a_revision_of_the_spec_takes_no_other_objects(place: Place) -> None:
     assert "correct the revision" in refused.message
 
 
-def test_a_killed_download_goes_on_in_the_middle_of_a_file(place: Place) -> None:
+def test_a_killed_download_resumes_in_the_middle_of_a_file(place: Place) -> None:
     place.put({"config.json": CONFIG, "model.safetensors": LARGE})
     place.server.stall("model.safetensors")
     artifact = place.artifact()
@@ -186,14 +186,14 @@ def test_wrong_keys_are_refused_and_in_no_message(place: Place, monkeypatch: pyt
     assert "wrong-secret" not in refused.message
 
 
-def test_missing_keys_are_told_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_keys_are_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
     assert place.refused().reason is Reason.REFUSED
 
 
-def test_a_store_that_cannot_be_reached_is_told_with_its_cause(place: Place) -> None:
+def test_an_unreachable_store_is_reported_with_its_cause(place: Place) -> None:
     refused = place.refused(endpoint="http://127.0.0.1:9")
     assert refused.reason is Reason.FAILED
     assert place.folder in refused.message

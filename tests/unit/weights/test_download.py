@@ -96,7 +96,7 @@ def test_weights_in_a_second_form_are_not_brought(volume: Volume) -> None:
     assert told["weights"]["model"]["bytes"] == sum(len(TARGET[name]) for name in set(TARGET) - {"model.bin"})
 
 
-def test_a_killed_download_goes_on_with_the_files_that_it_lacks_and_leaves_no_pieces(volume: Volume) -> None:
+def test_a_killed_download_resumes_with_the_missing_files_and_leaves_no_pieces(volume: Volume) -> None:
     with a_hub(Hub(REPOSITORIES, stalled={"model-2.safetensors"})) as hub:
         first = subprocess.Popen(COMMAND, env=volume.environment(hub, NAMES), stderr=subprocess.DEVNULL)
         assert hub.waiting.wait(120)
@@ -115,7 +115,7 @@ def test_a_killed_download_goes_on_with_the_files_that_it_lacks_and_leaves_no_pi
     assert not list(volume.folder.rglob("*.incomplete"))
 
 
-def test_it_tells_how_far_it_is(volume: Volume) -> None:
+def test_it_reports_its_progress(volume: Volume) -> None:
     port = free_port()
     with a_hub(Hub(REPOSITORIES, stalled={"model-2.safetensors"})) as hub:
         environment = volume.environment(hub, NAMES, OUTRIDER_WEIGHTS_PORT=str(port))
@@ -199,13 +199,13 @@ def test_a_token_opens_what_is_private_and_is_in_no_message(volume: Volume) -> N
     assert admitted == 0
 
 
-def test_a_hub_that_cannot_be_reached_is_told_with_its_cause(volume: Volume) -> None:
+def test_an_unreachable_hub_is_reported_with_its_cause(volume: Volume) -> None:
     code, told = volume.run(Hub({}, url="http://127.0.0.1:9"), NAMES)
     assert (code, told["reason"]) == (1, "DownloadFailed")
     assert "hf://org/target" in told["message"]
 
 
-def test_a_request_of_another_operator_is_told_of(volume: Volume) -> None:
+def test_a_request_of_another_operator_is_reported(volume: Volume) -> None:
     code, told = volume.run(Hub({}), NAMES, OUTRIDER_WEIGHTS='{"folder": "/x"}')
     assert (code, told["reason"]) == (1, "DownloadFailed")
     assert "different versions" in told["message"]

@@ -100,7 +100,7 @@ def test_a_drafter_of_the_speculators_format_says_its_method_and_draft_length(tm
         ({"architectures": [7], "layer_types": [7, "a,b", "x" * 40]}, None, None),
     ],
 )
-def test_architecture_and_kinds_of_layers_are_told(
+def test_architecture_and_kinds_of_layers_are_reported(
     tmp_path: Path, config: Any, architecture: str | None, kinds: str | None
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -121,7 +121,7 @@ def test_weights_without_a_config_are_not_described(tmp_path: Path) -> None:
     assert describe(tmp_path) == {}
 
 
-def test_what_does_not_fit_is_told_before_the_download(
+def test_a_model_that_does_not_fit_is_reported_before_the_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(2000, 1500, 500))
@@ -190,12 +190,12 @@ def test_a_link_that_leads_out_of_the_repository_removes_no_file_there(
     assert victim.exists()
 
 
-def test_a_volume_that_fills_up_is_told_as_full() -> None:
+def test_a_full_volume_is_reported_as_full() -> None:
     error = explained(OSError(errno.ENOSPC, "No space left on device"), "hf://org/target")
     assert error.reason is Reason.VOLUME_FULL
 
 
-def test_pieces_on_a_shared_volume_may_be_somebody_elses(tmp_path: Path) -> None:
+def test_pieces_on_a_shared_volume_may_belong_to_another_download(tmp_path: Path) -> None:
     piece = tmp_path / "hub/models--org--target/blobs" / f"{'d' * 64}.1234.incomplete"
     piece.parent.mkdir(parents=True)
     piece.touch()
