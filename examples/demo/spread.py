@@ -12,7 +12,7 @@ from examples.demo.phases import Arm
 from examples.demo.result import AcceptanceSample, ArmStretch, Result
 from examples.kit.loads import Prompts
 from examples.kit.records import Count, Stretch
-from outrider.bench.verdict import FEWEST_ROUNDS, Interval, mean, ratio
+from outrider.bench.verdict import MIN_ROUNDS, Interval, mean, ratio
 
 BLOCK_SECONDS = 2.0
 """Length of a block, so that the end of one answer does not dominate it."""
@@ -42,7 +42,7 @@ class Compared:
         A drift raises the ratios of one half of a round and lowers those of the other, so the mean stays.
         """
         above, below = (self.halves.get(arm, ()) for arm in (Arm.OUTRIDER, over))
-        if len(above) != len(below) or len(above) < FEWEST_ROUNDS or min(*above, *below) <= 0:
+        if len(above) != len(below) or len(above) < MIN_ROUNDS or min(*above, *below) <= 0:
             return None
         return ratio(above, below)
 
@@ -144,7 +144,7 @@ def _accepted(part: Sequence[ArmStretch], samples: Iterable[AcceptanceSample]) -
             block = stretch.start + length * int((one.time - stretch.start) / length)
             drafted[block] = drafted.get(block, 0.0) + one.drafted
             accepted[block] = accepted.get(block, 0.0) + one.rate * one.drafted
-    if len(drafted) < FEWEST_ROUNDS:
+    if len(drafted) < MIN_ROUNDS:
         return None
     rate = sum(accepted.values()) / sum(drafted.values())
     each = fmean(drafted.values())
@@ -153,4 +153,4 @@ def _accepted(part: Sequence[ArmStretch], samples: Iterable[AcceptanceSample]) -
 
 
 def _mean(values: Sequence[float]) -> Interval | None:
-    return mean(values) if len(values) >= FEWEST_ROUNDS else None
+    return mean(values) if len(values) >= MIN_ROUNDS else None
