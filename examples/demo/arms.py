@@ -15,7 +15,8 @@ from examples.demo.phases import Arm, static_table
 from examples.kit.cluster import Cluster
 from examples.kit.status import converged, in_force, is_true
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
-from outrider.api.reasons import ConditionType, TuningReason
+from outrider.api.conditions import ConditionType
+from outrider.api.reasons import TuningReason
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status

@@ -17,7 +17,8 @@ from examples.kit.lateness import LOST, SCHEDULED
 from examples.kit.status import converged, is_true, simulated
 from examples.kit.traffic import Traffic
 from examples.kit.watch import watching
-from outrider.api.reasons import ConditionType, DegradedReason
+from outrider.api.conditions import ConditionType
+from outrider.api.reasons import DegradedReason
 from outrider.api.status import Status
 
 EXAMPLE = Path("examples/twin-h100.yaml")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.api.conditions import ConditionStatus
-from outrider.api.reasons import ConditionType
+from outrider.api.conditions import ConditionStatus, ConditionType
 from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 
