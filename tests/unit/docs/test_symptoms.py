@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from outrider.api import reasons
+from outrider.api import conditions, reasons
 from tests.unit.docs.pages import text_of
 
 PAGE = text_of("docs/guide/troubleshooting.md")
-KINDS = [each for each in vars(reasons).values() if isinstance(each, type)]
+KINDS = [each for each in (*vars(reasons).values(), *vars(conditions).values()) if isinstance(each, type)]
 REASONS = {str(member) for kind in KINDS for member in getattr(kind, "__members__", {}).values()}
 OF_OTHERS = {"ReadWriteOnce", "ConfigMap", "PodScrape"}
 

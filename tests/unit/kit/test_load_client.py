@@ -119,7 +119,8 @@ async def test_streams_that_begin_together_do_not_end_together() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
         await run(job, client)
     firsts, rest = asked[:3], set(asked[3:])
-    assert (firsts, rest) == ([2, 4, 6], {6})
+    assert firsts == [2, 4, 6]
+    assert rest <= {6}
 
 
 async def bodies_of(prompts: tuple[str, ...], **options: Any) -> list[dict[str, Any]]:
