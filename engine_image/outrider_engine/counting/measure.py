@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict
 
 from outrider_protocol.bins import Bin, batch_bins, bin_of, geometric_bins
@@ -46,8 +45,7 @@ class CellSums(TypedDict):
     acceptedTokens: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One finished step, as a probe or the startup profile sees it. ``seconds`` is engine time."""
 
     batch_size: int
@@ -155,7 +153,7 @@ class Meter:
             return None
         _, step, began = self._in_flight.popleft()
         seconds = ended - max(self._ended, began)
-        step = replace(step, seconds=seconds, emitted_tokens=emitted_tokens)
+        step = step._replace(seconds=seconds, emitted_tokens=emitted_tokens)
         self._ended, self._busy = ended, work_left
         self.longest_step_seconds = max(self.longest_step_seconds, seconds)
         cells = self._cells[self._bin_of[step.batch_size]]

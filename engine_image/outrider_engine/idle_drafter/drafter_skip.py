@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 MAX_BEHIND = 2048
 """Maximum of missed tokens over all running requests: the work of a short prompt, and the hidden states to
@@ -51,8 +51,7 @@ class DrafterOrder:
 SKIP = DrafterOrder(skip=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A scheduled step.
 
     num_speculative_tokens: the K that it drafts.
