@@ -9,11 +9,13 @@ from typing import Protocol
 from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.speculation import Actuation, TuningMode
 from outrider.api.status import Status
 from outrider.cluster.ownership import Owner
 from outrider.controller.store import Key
 from outrider.engine.client import EngineAddress
+from outrider.runtimes.control import NO_CONTROL, EngineControl
+from outrider.runtimes.metrics import MetricsDialect
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
 
@@ -52,6 +54,10 @@ class TunedModel:
     """The stored status. Only a new process reads it, to continue after another one."""
     pods: tuple[EnginePod, ...]
     """The ready pods."""
+    metrics: MetricsDialect
+    """The metrics of its runtime."""
+    control: EngineControl
+    """What running engines of its runtime can do."""
     max_num_seqs: int | None = None
     """Maximum batch size of an engine, if the user set it."""
     max_num_batched_tokens: int | None = None
@@ -72,6 +78,11 @@ class TunedModel:
     """Whether drafts come from the text (n-gram, suffix) and not from a model."""
     returned_table: Schedule | None = None
     """The static schedule of the last good revision, if it serves because the rollout of the spec failed."""
+
+    @property
+    def can(self) -> EngineControl:
+        """What its running engines can do: nothing if they are stock images."""
+        return NO_CONTROL if self.relaunching.actuation is Actuation.ROLLOUT else self.control
 
     @property
     def owner(self) -> Owner:

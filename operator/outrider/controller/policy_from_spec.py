@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from outrider.api.quantity import duration_seconds
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation
 from outrider.runtimes import runtime_of
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.rules import Relaunching
-from outrider_protocol.methods import K0, TRAITS, Method
+from outrider_protocol.methods import TRAITS
 
 _NO_DEVIATION = 1e-3
 
@@ -36,16 +35,9 @@ def policy_from_spec(spec: Spec) -> Policy:
     if spec.one_k:
         # K=0 is then a launch without drafter, so it has no overhead.
         return policy.changed(k0_tax=0.0, k0_tax_deviation=_NO_DEVIATION)
-    return policy.with_idle_drafter() if _skips_drafter(spec) else policy
-
-
-def _skips_drafter(spec: Spec) -> bool:
-    """Whether the drafter runs no pass at K=0: it searches the text, or the plugin skips it."""
-    speculation, tuning = spec.speculation, spec.speculation.tuning
-    if TRAITS[speculation.method].searches_text:
-        return True
-    left_out = speculation.method is Method.DRAFT_MODEL and tuning.k0 is not K0.SYNC
-    return left_out and tuning.actuation is Actuation.LIVE
+    # At K=0 such a drafter runs no pass: it searches the text, or the engine skips it.
+    idles = TRAITS[spec.speculation.method].searches_text or runtime_of(spec).control(spec).skips_idle_drafter
+    return policy.with_idle_drafter() if idles else policy
 
 
 def relaunching_from_spec(spec: Spec) -> Relaunching:

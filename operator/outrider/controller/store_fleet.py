@@ -86,6 +86,8 @@ class StoreFleet:
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
+            metrics=runtime_of(spec).metrics,
+            control=runtime_of(spec).control(spec),
             max_num_seqs=runtime_of(spec).max_num_seqs(spec.engine.args),
             max_num_batched_tokens=runtime_of(spec).max_num_batched_tokens(spec.engine.args),
             instructions=read_instructions(

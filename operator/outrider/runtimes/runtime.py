@@ -1,4 +1,4 @@
-"""What an inference engine is to the planner: the questions that every runtime answers. Pure.
+"""What an inference engine is to planner, telemetry and tuner: the questions of every runtime. Pure.
 
 What only one runtime knows lies in its folder beside this file. Nothing outside asks which one it is.
 """
@@ -13,7 +13,9 @@ from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
+from outrider.runtimes.control import EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch
+from outrider.runtimes.metrics import MetricsDialect
 
 Args = Mapping[str, Scalar | list[Scalar]]
 """``spec.engine.args``: flag without dashes -> value."""
@@ -43,10 +45,16 @@ class EngineContainer:
 
 
 class Runtime(Protocol):
-    """One kind of inference engine.
+    """One kind of inference engine."""
 
-    Its metrics are not asked for here: their names are in `outrider.telemetry.names`, a layer above.
-    """
+    @property
+    def metrics(self) -> MetricsDialect:
+        """Its metrics, and those of Outrider's plugin in it."""
+        ...
+
+    def control(self, spec: Spec) -> EngineControl:
+        """What the operator can do with the running engines of `spec`."""
+        ...
 
     @property
     def owned_variables(self) -> Mapping[str, str]:

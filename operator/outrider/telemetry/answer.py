@@ -16,7 +16,6 @@ from pydantic import FailFast, TypeAdapter, ValidationError
 
 from outrider.api.validation_message import first_validation_message
 from outrider.telemetry.budget import too_many_series
-from outrider.telemetry.complaints import Skipped
 from outrider.telemetry.replicas import one_copy
 from outrider.telemetry.series import (
     MAX_SAMPLES,
@@ -30,7 +29,7 @@ from outrider.telemetry.series import (
     pod_series,
     series_key,
 )
-from outrider.telemetry.source import AnswerMalformed
+from outrider.telemetry.source import AnswerMalformed, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def _series(target: _Target) -> PodMetrics:
         series = pod_series(_keyed(target))
     except Exception as error:  # noqa: BLE001 - isolation: a pod must not hide the others
         return Unreadable(f"its samples cannot be combined ({type(error).__name__})")
-    return Unreadable(str(target.skipped)) if target.skipped.of_vllm else series
+    return Unreadable(str(target.skipped)) if target.skipped.of_engine else series
 
 
 def _keyed(target: _Target) -> Iterator[tuple[SeriesKey, Samples]]:

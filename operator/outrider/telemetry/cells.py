@@ -1,24 +1,47 @@
-"""Cells from the plugin's counters: exact sums per batch bin and K."""
+"""Differences of counters, and cells from those of the plugin: exact sums per batch bin and K."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
-from outrider.telemetry import names
-from outrider.telemetry.deltas import NoWindow, delta
+from outrider.runtimes.metrics import MIXED, CellCounter, Counter, MetricsDialect
 from outrider.telemetry.series import CellSeries, PodSeries, Sample
+from outrider.tuning.bounded_types import MAX_COUNT
 from outrider.tuning.observe.window import Cell, GapReason
 
 _SLACK = 0.2  # relative; both counters agree to the token, but are read one after the other
 _SLACK_STEPS = 5.0  # engine steps between the two reads, or in progress when requests are aborted
 
+
+class NoWindow(Exception):
+    """There is no usable measurement; reason and detail say why."""
+
+    def __init__(self, reason: GapReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+def delta(name: str, values: Sequence[float]) -> float:
+    """Return the increase from the first to the last value of a counter.
+
+    Raises:
+        NoWindow: the counter decreased, or has a value that no counter can have.
+    """
+    if not all(value <= MAX_COUNT for value in values) or values[0] < 0:
+        raise NoWindow(GapReason.CONTRADICTORY, f"{name} is negative, or too large for a counter")
+    if any(after < before for before, after in pairwise(values)):
+        raise NoWindow(GapReason.COUNTER_RESET, f"{name} went backwards")
+    return values[-1] - values[0]
+
+
 Deltas = Mapping[CellSeries, float]
 """Counter -> its increase, for counters that increased."""
 
 
-def plugin_times(series: PodSeries) -> set[float] | None:
+def plugin_times(series: PodSeries, dialect: MetricsDialect) -> set[float] | None:
     """Return the times of scrapes with the plugin's metrics; None for an engine without the plugin."""
-    own = (key for key in series if isinstance(key, CellSeries) or key == names.PLUGIN_EPOCH)
+    own = (key for key in series if isinstance(key, CellSeries) or key == dialect.plugin)
     return {sample.at for key in own for sample in series[key]} or None
 
 
@@ -39,34 +62,36 @@ def cell_deltas(series: PodSeries, times: Sequence[float]) -> Deltas:
     return moved
 
 
-def cells_of(deltas: Deltas) -> tuple[Cell, ...]:
+def cells_of(deltas: Deltas, dialect: MetricsDialect) -> tuple[Cell, ...]:
     """Return one cell per batch bin and K with at least one step, without steps of mixed K."""
-    ran = sorted({(key.low, key.k) for key in deltas if key.name == names.CELL_STEPS and key.k is not None})
-    return tuple(_cell(deltas, low, k) for low, k in ran)
+    steps = dialect.cells.get(CellCounter.STEPS)
+    ran = sorted({(key.low, key.k) for key in deltas if key.name == steps and key.k is not None})
+    return tuple(_cell(deltas, low, k, dialect) for low, k in ran)
 
 
-def check_totals(deltas: Deltas, totals: Mapping[str, float]) -> None:
-    """Check that the plugin's counters agree with vLLM's. totals: increases of vLLM's own counters.
+def check_totals(deltas: Deltas, totals: Mapping[Counter, float], dialect: MetricsDialect) -> None:
+    """Check that the plugin's counters agree with the engine's. totals: increases of the engine's own.
 
-    A plugin without any counts has its counting off; then only vLLM's counters remain.
+    A plugin without any counts has its counting off; then only the engine's counters remain.
 
     Raises:
         NoWindow: the difference is larger than the time between the two reads explains.
     """
-    steps = max(1.0, _total(deltas, names.CELL_STEPS))
-    vllm_steps = max(1.0, totals[names.ENGINE_STEPS])
-    for own_name, name in (
-        (names.CELL_EMITTED, names.GENERATED_TOKENS),
-        (names.CELL_DRAFTED, names.DRAFT_TOKENS),
-        (names.CELL_ACCEPTED, names.ACCEPTED_TOKENS),
+    names = dialect.cells
+    steps = max(1.0, _total(deltas, names[CellCounter.STEPS]))
+    engine_steps = max(1.0, totals[Counter.ENGINE_STEPS])
+    for cell_counter, counter in (
+        (CellCounter.EMITTED, Counter.GENERATED_TOKENS),
+        (CellCounter.DRAFTED, Counter.DRAFT_TOKENS),
+        (CellCounter.ACCEPTED, Counter.ACCEPTED_TOKENS),
     ):
-        own, total = _total(deltas, own_name), totals.get(name, 0.0)
-        per_step = max(own / steps, total / vllm_steps, _most_in_a_step(deltas, own_name))
+        own_name = names[cell_counter]
+        own, total = _total(deltas, own_name), totals.get(counter, 0.0)
+        most = _most_in_a_step(deltas, own_name, names[CellCounter.STEPS])
+        per_step = max(own / steps, total / engine_steps, most)
         if abs(own - total) > _SLACK * max(own, total) + _SLACK_STEPS * per_step:
-            raise NoWindow(
-                GapReason.CONTRADICTORY,
-                f"the plugin counted {own:.0f} in {own_name}, vLLM {total:.0f} in {name}",
-            )
+            theirs = f"the engine {total:.0f} in {dialect.named(counter)}"
+            raise NoWindow(GapReason.CONTRADICTORY, f"the plugin counted {own:.0f} in {own_name}, {theirs}")
 
 
 def _stands_still(samples: Sequence[Sample], since: float) -> bool:
@@ -84,25 +109,25 @@ def _values(key: CellSeries, samples: Sequence[Sample], times: Sequence[float]) 
     return [known.get(at, 0.0) for at in times]
 
 
-def _cell(deltas: Deltas, low: int, k: int) -> Cell:
-    def moved(name: str, position: int | None = None) -> float:
-        return deltas.get(CellSeries(name, low, k, position), 0.0)
+def _cell(deltas: Deltas, low: int, k: int, dialect: MetricsDialect) -> Cell:
+    def moved(counter: CellCounter, position: int | None = None) -> float:
+        return deltas.get(CellSeries(dialect.cells[counter], low, k, position), 0.0)
 
     return Cell(
         low=low,
         num_speculative_tokens=k,
-        steps=moved(names.CELL_STEPS),
-        step_seconds=moved(names.CELL_SECONDS),
-        requests=moved(names.CELL_REQUESTS),
-        emitted_tokens=moved(names.CELL_EMITTED),
-        drafted_per_position=tuple(moved(names.CELL_DRAFTED, position) for position in range(k)),
-        accepted_per_position=tuple(moved(names.CELL_ACCEPTED, position) for position in range(k)),
-        prefill_tokens=moved(names.CELL_PREFILL),
-        context_tokens=moved(names.CELL_CONTEXT),
+        steps=moved(CellCounter.STEPS),
+        step_seconds=moved(CellCounter.SECONDS),
+        requests=moved(CellCounter.REQUESTS),
+        emitted_tokens=moved(CellCounter.EMITTED),
+        drafted_per_position=tuple(moved(CellCounter.DRAFTED, position) for position in range(k)),
+        accepted_per_position=tuple(moved(CellCounter.ACCEPTED, position) for position in range(k)),
+        prefill_tokens=moved(CellCounter.PREFILL),
+        context_tokens=moved(CellCounter.CONTEXT),
     )
 
 
-def _most_in_a_step(deltas: Deltas, name: str) -> float:
+def _most_in_a_step(deltas: Deltas, name: str, steps: str) -> float:
     """Return the maximum per step of any cell.
 
     If few steps draft, one that drafts has many more tokens than the mean.
@@ -113,7 +138,7 @@ def _most_in_a_step(deltas: Deltas, name: str) -> float:
             of_cells[key.low, key.k] = of_cells.get((key.low, key.k), 0.0) + change
     return max(
         (
-            change / max(1.0, deltas.get(CellSeries(names.CELL_STEPS, low, k), 0.0))
+            change / max(1.0, deltas.get(CellSeries(steps, low, k), 0.0))
             for (low, k), change in of_cells.items()
         ),
         default=0.0,
@@ -125,6 +150,6 @@ def _total(deltas: Deltas, name: str) -> float:
 
 
 def _spelled(key: CellSeries) -> str:
-    k = names.MIXED if key.k is None else key.k
+    k = MIXED if key.k is None else key.k
     position = "" if key.position is None else f',position="{key.position}"'
     return f'{key.name}{{batch from {key.low},k="{k}"{position}}}'

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as ParsedSample
 
-from outrider.telemetry import names
+from outrider.runtimes import dialects
 from outrider.telemetry.series import MAX_SERIES, LabelError, SeriesKey, series_key
 
 _MAX_LINE = 1024
@@ -19,11 +19,9 @@ _MAX_QUOTES = 16
 """Limit of one line; engines write five labels."""
 _MAX_CHARACTERS = 1024 * 1024
 """Limit of all lines together, which take half a second to parse. 630 series have 80,000."""
-_READ = tuple(sorted(names.ALL))
-_NAMES = frozenset(names.ALL)
 
-Engine = tuple[str, str]
-"""Labels `engine` and `model_name`."""
+Engine = tuple[str, ...]
+"""Values of the labels that separate engines."""
 
 
 class Reading(NamedTuple):
@@ -53,8 +51,9 @@ def read_text(text: str, known: Readings) -> Readings:
     Raises:
         ValueError: a line not in the text format, a line that is far too long, or far too many lines.
     """
+    used = dialects().names
     # A list of all lines would take ten times the memory of a page of comments.
-    lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(_READ)]
+    lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(used)]
     if len(lines) > MAX_SERIES:
         raise ValueError(f"{len(lines)} series exceed the limit of {MAX_SERIES}")
     if sum(map(len, lines)) > _MAX_CHARACTERS:
@@ -75,7 +74,7 @@ def read_text(text: str, known: Readings) -> Readings:
 
 
 def _reading(sample: ParsedSample) -> Reading | Misread | None:
-    if sample.name not in _NAMES:
+    if dialects().of(sample.name) is None:
         return None
     try:
         key, value = series_key(sample.name, sample.labels), float(sample.value)
@@ -85,5 +84,5 @@ def _reading(sample: ParsedSample) -> Reading | Misread | None:
         return None
     if key is None or not isfinite(value):
         return None
-    engine = sample.labels.get("engine", ""), sample.labels.get("model_name", "")
+    engine = tuple(sample.labels.get(label, "") for label in dialects().engine_labels)
     return Reading(engine, key, value)

@@ -18,10 +18,9 @@ import httpx
 
 from outrider.api.text import shortened
 from outrider.telemetry.budget import fair_shares
-from outrider.telemetry.complaints import MAX_PROBLEM, Complaints, Skipped
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
 from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
-from outrider.telemetry.source import EnginesUnreachable
+from outrider.telemetry.source import MAX_PROBLEM, Complaints, EnginesUnreachable, Skipped
 from outrider.transport import ask_pod, pod_http
 
 _KEPT_SCRAPES = 8
@@ -60,13 +59,13 @@ class _Pod:
         """Add one scrape.
 
         Raises:
-            ValueError: counters of vLLM itself cannot be parsed, so sums would be wrong.
+            ValueError: counters of the engine itself cannot be parsed, so sums would be wrong.
         """
         skipped = Skipped()
         for found in lines.values():
             if isinstance(found, Misread):
                 skipped.add(found.name, found.problem)
-        if skipped.of_vllm:
+        if skipped.of_engine:
             raise ValueError(str(skipped))
         while self.scrapes and self.scrapes[-1][0] > at:
             self.scrapes.pop()  # its clock was ahead

@@ -11,12 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from outrider.loop_thread import LoopThread
 from outrider.telemetry import budget
 from outrider.telemetry.answer import read_counts
-from outrider.telemetry.complaints import Complaints
 from outrider.telemetry.prometheus_http import PrometheusHttp, PrometheusSettings
 from outrider.telemetry.prometheus_round import Known, Round
 from outrider.telemetry.promql import counting, unlabelled
 from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
-from outrider.telemetry.source import AnswerMalformed, AnswerTooLarge, Measurements, SourceUnreachable
+from outrider.telemetry.source import (
+    AnswerMalformed,
+    AnswerTooLarge,
+    Complaints,
+    Measurements,
+    SourceUnreachable,
+)
 
 __all__ = ["PrometheusSettings", "PrometheusSource"]
 

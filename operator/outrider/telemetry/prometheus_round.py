@@ -18,11 +18,10 @@ from outrider.telemetry.budget import (
     halves,
     left_out,
 )
-from outrider.telemetry.complaints import Skipped
 from outrider.telemetry.prometheus_http import PrometheusHttp
 from outrider.telemetry.promql import counting, query
 from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
-from outrider.telemetry.source import AnswerTooLarge, MetricsError
+from outrider.telemetry.source import AnswerTooLarge, MetricsError, Skipped
 
 _NEW = 250
 """Assumed number of series of a new pod. An engine with 3 used batch bins has 221."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from outrider.telemetry import names
+from outrider.runtimes import dialects
 from outrider.telemetry.series import PodKey
 
 _NO_NAMESPACE, _NO_POD = ',namespace=""', ',pod=""'
@@ -28,16 +29,18 @@ def unlabelled() -> str:
 
 
 def selector(more: str = "") -> str:
-    """Return the selector of all used metrics. `source` keeps one row of the prompt tokens.
+    """Return the selector of all used metrics, with only the rows of them that are used.
 
     more: label matchers, each after a comma.
     """
-    stock = "|".join(sorted(name.removeprefix("vllm:") for name in names.STOCK))
-    plugin = "|".join(sorted(name.removeprefix("outrider:") for name in names.PLUGIN))
-    return (
-        f'{{__name__=~"vllm:({stock})|outrider:({plugin})",'
-        f'outrider_dev_model!="",source=~"|{names.LOCAL_COMPUTE}"{more}}}'
-    )
+    used = dialects()
+    by_prefix: defaultdict[str, list[str]] = defaultdict(list)
+    for name in used.names:
+        prefix, colon, rest = name.rpartition(":")
+        by_prefix[prefix + colon].append(rest)
+    names = "|".join(f"{prefix}({'|'.join(sorted(rest))})" for prefix, rest in by_prefix.items())
+    only = "".join(f',{label}=~"|{value}"' for label, value in used.only.items())
+    return f'{{__name__=~"{names}",outrider_dev_model!=""{only}{more}}}'
 
 
 def _named(pods: Collection[PodKey] | None) -> str:

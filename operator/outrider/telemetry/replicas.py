@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-_OF_ENGINES = ("__name__", "engine", "model_name", "batch", "k", "position", "source")
-"""Labels that engines write. Two series of one pod with equal values of these are copies."""
+from outrider.runtimes import dialects
 
 _MAX_PAUSE = 2.0
 """Scrapes that a copy may lag behind. An older copy comes from a replica that no longer scrapes."""
@@ -50,10 +49,14 @@ def one_copy(rows: Sequence[_Row]) -> tuple[list[_Row], tuple[str, ...]]:
 
 
 def _differing(rows: Sequence[_Row]) -> tuple[str, ...]:
-    """Return the names of labels that differ between copies of one series."""
+    """Return the names of labels that differ between copies of one series.
+
+    Two series of one pod are copies if all labels that engines write are equal.
+    """
+    of_engines = dialects().labels
     series: defaultdict[tuple[str | None, ...], list[_Row]] = defaultdict(list)
     for row in rows:
-        series[tuple(map(row.metric.get, _OF_ENGINES))].append(row)
+        series[tuple(map(row.metric.get, of_engines))].append(row)
     found: set[str] = set()
     for same in series.values():
         if len(same) > 1:

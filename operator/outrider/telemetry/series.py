@@ -11,7 +11,8 @@ from sys import intern
 from typing import NamedTuple
 
 from outrider.api.drafting import MAX_K
-from outrider.telemetry import names
+from outrider.runtimes import dialects
+from outrider.runtimes.metrics import MIXED
 from outrider.tuning.bounded_types import MAX_BATCH
 
 MAX_SERIES = 10_000
@@ -63,8 +64,8 @@ SeriesKey = str | CellSeries
 PodSeries = Mapping[SeriesKey, tuple[Sample, ...]]
 """Metric -> samples in rising order of time.
 
-A metric of vLLM has its own name as key, and with a `position` label ``name{position}``. Values of several
-engines in one pod are added; for gauges of a ratio the maximum counts.
+A metric of the engine has its own name as key, and with a `position` label ``name{position}``. Values of
+several engines in one pod are added; for gauges of a ratio the maximum counts.
 """
 
 PodMetrics = PodSeries | Unreadable
@@ -105,9 +106,6 @@ def _packed(numbers: Iterable[float]) -> bytes:
 Samples = dict[float, float]
 """Time -> value."""
 
-_ENGINE_WIDE = frozenset({names.KV_USAGE, names.PLUGIN_EPOCH})
-_OF_CELLS = frozenset({*names.CELL_SUMS, *names.CELL_POSITIONS})
-
 
 def series_key(name: str, labels: Mapping[str, str]) -> SeriesKey | None:
     """Return the key of a series; None for one that Outrider does not use.
@@ -115,12 +113,16 @@ def series_key(name: str, labels: Mapping[str, str]) -> SeriesKey | None:
     Raises:
         LabelError: the labels of a used series are wrong.
     """
-    if labels.get("source", names.LOCAL_COMPUTE) != names.LOCAL_COMPUTE:
+    used = dialects()
+    dialect = used.of(name)
+    if dialect is None:
         return None
-    if name in _OF_CELLS:
-        return _cell_series(name, labels)
-    if name == names.ACCEPTED_PER_POSITION:
-        return names.per_position(_position(labels))
+    if name in used.has_position:
+        return _cell_series(name, labels, has_position=used.has_position[name])
+    if any(labels.get(label, value) != value for label, value in dialect.only.items()):
+        return None
+    if name == dialect.per_position:
+        return dialect.at_position(_position(labels))
     return intern(name)
 
 
@@ -144,15 +146,15 @@ def _stood_still(engines: Sequence[Samples], scrapes: int) -> bool:
     return all(len(samples) == scrapes and len(set(samples.values())) == 1 for samples in engines)
 
 
-def _cell_series(name: str, labels: Mapping[str, str]) -> CellSeries:
+def _cell_series(name: str, labels: Mapping[str, str], *, has_position: bool) -> CellSeries:
     batch, k = labels.get("batch", ""), labels.get("k", "")
-    if ("position" in labels) != (name in names.CELL_POSITIONS):
+    if ("position" in labels) != has_position:
         raise LabelError("a label position that is missing or must not exist")
     return _shared(
         name,
         _number("batch", batch.removesuffix("+").partition("-")[0], MAX_BATCH),
-        None if k == names.MIXED else _number("k", k, MAX_K),
-        _position(labels) if name in names.CELL_POSITIONS else None,
+        None if k == MIXED else _number("k", k, MAX_K),
+        _position(labels) if has_position else None,
     )
 
 
@@ -176,7 +178,7 @@ def _number(label: str, text: str, largest: int) -> int:
 def _combined(key: SeriesKey, engines: Sequence[Samples]) -> tuple[Sample, ...]:
     if len(engines) == 1:
         return tuple(Sample(at, value) for at, value in sorted(engines[0].items()))
-    combine = max if key in _ENGINE_WIDE else sum
+    combine = max if key in dialects().by_maximum else sum
     if isinstance(key, CellSeries):
         times = _times_since_the_first(engines)
     else:

@@ -1,12 +1,20 @@
-"""The interface of metrics sources and its errors."""
+"""The interface of metrics sources, their errors, and their complaints about single pods."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.api.reasons import MetricsReason
+from outrider.runtimes import dialects
 from outrider.telemetry.series import PodKey, PodMetrics
+
+log = logging.getLogger(__name__)
+
+MAX_PROBLEM = 200
+"""Limit in characters of a problem's text, which may come from a pod."""
 
 
 class MetricsError(Exception):
@@ -75,3 +83,34 @@ class MetricsSource(Protocol):
             MetricsError: nothing could be read. It raises no other error.
         """
         ...
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Series of one pod that were skipped because they cannot be parsed."""
+
+    count: int = 0
+    first: str = ""
+    of_engine: bool = False  # one was the engine's own, so the remaining sums may be wrong
+
+    def add(self, name: str, problem: str) -> None:
+        """Count one more."""
+        self.count += 1
+        self.first = self.first or f"{name}: {problem}"[:MAX_PROBLEM]
+        self.of_engine = self.of_engine or name not in dialects().of_plugin
+
+    def __str__(self) -> str:
+        return f"{self.count} series cannot be parsed, the first: {self.first}"
+
+
+class Complaints:
+    """Logger of each problem of a pod when it begins, and not again at every tick."""
+
+    def __init__(self) -> None:
+        self._told: frozenset[PodKey] = frozenset()
+
+    def tell(self, problems: Mapping[PodKey, object]) -> None:
+        """Log what is new. problems: all problems at this tick, by pod."""
+        for pod in sorted(problems.keys() - self._told):
+            log.warning("metrics of %s: %s", pod, problems[pod])
+        self._told = frozenset(problems)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.schedule import Schedule
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
@@ -75,6 +76,7 @@ class RuleLoop:
         window = build_window(
             pod,
             series,
+            dialect=DIALECT,
             since=self._measured_until[pod],
             until=now,
             max_age_seconds=max(30.0, 3 * self.tick_seconds),

@@ -11,7 +11,8 @@ import pytest
 
 from examples.kit.cluster import PROMETHEUS
 from examples.kit.proxy import api_proxy
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
@@ -75,6 +76,8 @@ def newest(series: PodMetrics | None) -> float:
 
 def sums(key: PodKey, measured: Mapping[PodKey, PodMetrics], *, since: float) -> Window:
     """Without its times, and without what depends on how often it was scraped."""
-    window = build_window(key, measured.get(key), since=since, until=time.time(), max_age_seconds=LOOKBACK)
+    window = build_window(
+        key, measured.get(key), dialect=DIALECT, since=since, until=time.time(), max_age_seconds=LOOKBACK
+    )
     assert isinstance(window, Window), window
     return replace(window, started_at=0, ended_at=0, batch_low=None, batch_high=None)

@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
 from outrider_engine.control.state import Measurement, unmeasured
 from outrider_engine.http import exposition
 from tests.unit.controller.full_metrics import full_metrics, series_names
@@ -38,7 +38,7 @@ def matchers(expression: str) -> list[dict[str, str]]:
 
 def existing_metrics() -> frozenset[str]:
     """Those that the operator and the plugin write, and those of vLLM that the operator reads."""
-    return series_names(full_metrics()) | _plugin_names() | frozenset(names.STOCK) | {"up"}
+    return series_names(full_metrics()) | _plugin_names() | frozenset(names.DIALECT.of_engine) | {"up"}
 
 
 def _plugin_names() -> frozenset[str]:

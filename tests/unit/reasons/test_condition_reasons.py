@@ -38,7 +38,8 @@ from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.permission import PermissionInput, permission
 from outrider.controller.tune.report import TunerReport, failing
 from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
@@ -217,7 +218,9 @@ async def no_engine_answers() -> Found:
 
 def measured(series: PodMetrics | None, *, until: float = 10.0) -> Found:
     measured = {} if series is None else {A_POD: series}
-    window = build_window(A_POD, measured.get(A_POD), since=0.0, until=until, max_age_seconds=15.0)
+    window = build_window(
+        A_POD, measured.get(A_POD), dialect=DIALECT, since=0.0, until=until, max_age_seconds=15.0
+    )
     return told(an_outcome(observations=(window,)))
 
 
@@ -356,7 +359,7 @@ def test_a_reason_that_only_another_version_gives_is_not_said_again() -> None:
 def test_a_pod_that_is_never_scraped_is_named_with_what_to_do(
     series: PodMetrics | None, until: float, said: bool
 ) -> None:
-    window = build_window(A_POD, series, since=0.0, until=until, max_age_seconds=15.0)
+    window = build_window(A_POD, series, dialect=DIALECT, since=0.0, until=until, max_age_seconds=15.0)
     outcome = an_outcome(observations=(window,))
     found = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
     (message,) = (each.message for each in found if isinstance(each.reason, MetricsReason))

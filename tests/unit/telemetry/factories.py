@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from outrider.telemetry import names
+from outrider.runtimes.metrics import MIXED
+from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.series import CellSeries, PodKey, PodSeries, Sample, SeriesKey
 from outrider_engine.counting.measure import CellSums
 
 ALL_COUNTERS = (
-    *names.REQUIRED,
-    names.PROMPT_TOKENS,
-    *names.SPECULATION,
-    *(names.per_position(position) for position in range(5)),
-    *names.GAUGES,
+    *names.DIALECT.counters.values(),
+    *(names.DIALECT.at_position(position) for position in range(5)),
+    names.REQUESTS_WAITING,
+    names.KV_USAGE,
 )
 
 
@@ -56,7 +56,7 @@ class Counters:
             new[names.DRAFT_TOKENS] += requests * k
             new[names.ACCEPTED_TOKENS] += requests * accepted
             for position, share in enumerate(survival):
-                new[names.per_position(position)] += requests * share
+                new[names.DIALECT.at_position(position)] += requests * share
         return Counters(new)
 
     def prefilled(self, *, requests: float = 4, prompt_tokens: float = 400) -> Counters:
@@ -170,7 +170,7 @@ def exposition(counters: Counters, plugin: PluginCounters | None = None) -> byte
 
 
 def _plugin_line(key: CellSeries, value: float) -> str:
-    k = names.MIXED if key.k is None else key.k
+    k = MIXED if key.k is None else key.k
     position = "" if key.position is None else f',position="{key.position}"'
     return f'{key.name}{{model_name="tiny",engine="0",batch="{BATCH[key.low]}",k="{k}"{position}}} {value}'
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.series import PodKey
 
 SERIES, SAMPLES = 200, 4
@@ -18,7 +18,7 @@ _MATCHER = re.compile(r'(namespace|pod)=~"((?:[^"\\]|\\.)*)"')
 def a_row(index: int, *, samples: int = SAMPLES, **labels: str) -> bytes:
     """One series with the labels that a PodMonitor gives, for any pod."""
     metric = {
-        "__name__": names.CELL_SUMS[index % 6],
+        "__name__": tuple(names.DIALECT.cells.values())[index % 6],
         "namespace": "@namespace@",
         "pod": "@pod@",
         "job": "outrider-engines",

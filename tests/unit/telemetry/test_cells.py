@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.telemetry import names
+from outrider.runtimes.metrics import Counter
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.cells import check_totals
 from outrider.telemetry.series import (
     CellSeries,
@@ -22,7 +24,7 @@ from tests.unit.telemetry.factories import POD, Counters, PluginCounters, a_plug
 
 
 def window(series: PodSeries, *, since: float = 0.0, until: float = 10.0) -> Window | Gap:
-    return build_window(POD, series, since=since, until=until, max_age_seconds=5.0)
+    return build_window(POD, series, dialect=DIALECT, since=since, until=until, max_age_seconds=5.0)
 
 
 def good(found: Window | Gap) -> Window:
@@ -147,7 +149,7 @@ def test_a_plugin_that_disagrees_wildly_with_vllm_is_contradictory(factor: float
     found = window(a_run(START, after))
     assert isinstance(found, Gap)
     assert found.reason is GapReason.CONTRADICTORY
-    assert f"the plugin counted {4000 * factor:.0f} in {names.CELL_EMITTED}, vLLM 4000" in found.detail
+    assert f"the plugin counted {4000 * factor:.0f} in {names.CELL_EMITTED}, the engine 4000" in found.detail
 
 
 @pytest.mark.parametrize("steps", [196, 200, 204])
@@ -174,7 +176,7 @@ def test_few_steps_are_not_judged() -> None:
         ),
         (names.PROMPT_TOKENS, {"source": "local_cache_hit"}, None),
         (names.PROMPT_TOKENS, {"source": "local_compute"}, names.PROMPT_TOKENS),
-        (names.ACCEPTED_PER_POSITION, {"position": "2"}, names.per_position(2)),
+        (names.ACCEPTED_PER_POSITION, {"position": "2"}, DIALECT.at_position(2)),
         (names.PLUGIN_EPOCH, {}, names.PLUGIN_EPOCH),
     ],
 )
@@ -244,7 +246,7 @@ def test_cells_of_neighbouring_windows_add_up(runs: list[tuple[int, int]], data:
 
 def test_a_counter_that_neither_the_plugin_nor_vllm_has_contradicts_nothing() -> None:
     deltas = {CellSeries(names.CELL_STEPS, 7, 0): 10.0, CellSeries(names.CELL_EMITTED, 7, 0): 80.0}
-    check_totals(deltas, {names.ENGINE_STEPS: 10.0, names.GENERATED_TOKENS: 80.0})
+    check_totals(deltas, {Counter.ENGINE_STEPS: 10.0, Counter.GENERATED_TOKENS: 80.0}, DIALECT)
 
 
 def test_drafts_of_requests_that_were_given_up_are_no_contradiction() -> None:
@@ -260,4 +262,5 @@ def test_drafts_of_requests_that_were_given_up_are_no_contradiction() -> None:
         CellSeries(names.CELL_EMITTED, 4, 5): 30.0,
         **drafted,
     }
-    check_totals(deltas, {names.ENGINE_STEPS: 204.0, names.GENERATED_TOKENS: 430.0, names.DRAFT_TOKENS: 50.0})
+    totals = {Counter.ENGINE_STEPS: 204.0, Counter.GENERATED_TOKENS: 430.0, Counter.DRAFT_TOKENS: 50.0}
+    check_totals(deltas, totals, DIALECT)

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from outrider.telemetry.deltas import NoWindow, delta
+from outrider.telemetry.cells import NoWindow, delta
 from outrider.tuning.observe.window import GapReason
 
 

@@ -8,7 +8,9 @@ import tracemalloc
 
 import pytest
 
-from outrider.telemetry import answer, names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
+from outrider.telemetry import answer
 from outrider.telemetry.answer import Answer, read_answer
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import MAX_SAMPLES, MAX_SERIES, PodKey, PodMetrics, Sample, Unreadable
@@ -69,7 +71,7 @@ def test_a_row_of_the_plugin_that_cannot_be_read_is_skipped_and_told(row: dict[s
 )
 def test_a_pod_whose_own_counters_cannot_be_read_is_a_gap_that_names_them(row: dict[str, object]) -> None:
     found = found_with(row, a_row()).pods[A]
-    gap = build_window(A, found, since=0, until=2, max_age_seconds=5)
+    gap = build_window(A, found, dialect=DIALECT, since=0, until=2, max_age_seconds=5)
     assert isinstance(gap, Gap)
     assert gap.reason is GapReason.UNREADABLE
     assert "1 series cannot be parsed, the first: vllm:" in gap.detail

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 import httpx
 import pytest
 
-from outrider.telemetry import names, pod_scrape
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
+from outrider.telemetry import pod_scrape
 from outrider.telemetry.page import Misread, read_text
 from outrider.telemetry.series import MAX_SERIES, PodSeries, Samples, SeriesKey, Unreadable
 from outrider.telemetry.windows import build_window
@@ -50,7 +52,7 @@ async def test_a_pod_beyond_the_limits_is_a_gap_that_names_it_and_the_others_go_
     async with engines.source() as source:
         found = await source.fetch(60)
     assert usable(found) == {B}
-    gap = build_window(A, found[A], since=0, until=100, max_age_seconds=30)
+    gap = build_window(A, found[A], dialect=DIALECT, since=0, until=100, max_age_seconds=30)
     assert isinstance(gap, Gap)
     assert gap.reason is GapReason.UNREADABLE
     assert complaint in gap.detail

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.telemetry import names
+from outrider.runtimes.metrics import MIXED
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.page import read_text
 from outrider.telemetry.series import CellSeries, SeriesKey, pod_series
 from outrider.telemetry.windows import build_window
@@ -30,8 +32,9 @@ def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes()
         labels: {f"outrider:{family.name}_total" for family in exposition.FAMILIES if family.labels == labels}
         for labels in (("batch", "k"), ("batch", "k", "position"))
     }
-    assert list(by_labels.values()) == [set(names.CELL_SUMS), set(names.CELL_POSITIONS)]
-    assert exposition.MIXED == names.MIXED
+    positions = {names.CELL_DRAFTED, names.CELL_ACCEPTED}
+    assert list(by_labels.values()) == [set(names.DIALECT.cells.values()) - positions, positions]
+    assert exposition.MIXED == MIXED
 
 
 def test_the_plugin_shows_itself_before_its_first_step() -> None:
@@ -46,7 +49,7 @@ def test_what_the_plugin_counted_becomes_a_cell() -> None:
         (2.0, read(stock_text(after).decode() + plugin_text(cell_sums(), cell_sums(k=None, steps=1)))),
     )
     rows = ((key, {at: values[key] for at, values in scrapes if key in values}) for key in scrapes[1][1])
-    found = build_window(POD, pod_series(rows), since=0, until=3, max_age_seconds=5)
+    found = build_window(POD, pod_series(rows), dialect=DIALECT, since=0, until=3, max_age_seconds=5)
     assert isinstance(found, Window), found
     assert found.cells == (
         Cell(

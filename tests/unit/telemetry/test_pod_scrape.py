@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.reasons import MetricsReason
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import Reading, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
 from outrider.telemetry.series import CellSeries, PodKey, Sample, Unreadable
@@ -42,7 +42,8 @@ async def test_two_fetches_make_a_window() -> None:
     async with engines.source() as source:
         await source.fetch(60)
         engines.now, engines.answers["a"] = 110.0, text(300)
-        found = build_window(A, (await source.fetch(60))[A], since=0, until=110, max_age_seconds=30)
+        series = (await source.fetch(60))[A]
+    found = build_window(A, series, dialect=names.DIALECT, since=0, until=110, max_age_seconds=30)
     assert isinstance(found, Window)
     assert (found.engine_steps, found.cells[0].steps, found.seconds) == (200, 200, 10)
 

@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from outrider.api.reasons import MetricsReason
-from outrider.telemetry import names, prometheus
+from outrider.runtimes.vllm import metrics as names
+from outrider.telemetry import prometheus
 from outrider.telemetry.budget import Models
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, Sample, Unreadable
@@ -46,7 +47,7 @@ async def test_reads_raw_samples_per_pod() -> None:
     with a_server(answering(an_answer(*rows))) as url:
         found = await a_source(url).fetch(60)
     assert found[POD][names.GENERATED_TOKENS] == (Sample(1.5, 10.0), Sample(3.5, 20.0))
-    assert found[POD][names.per_position(1)] == (Sample(1.5, 4.0),)
+    assert found[POD][names.DIALECT.at_position(1)] == (Sample(1.5, 4.0),)
     assert found[PodKey("default", "b")] == {names.GENERATED_TOKENS: (Sample(1.5, 7.0),)}
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
 from outrider.api.drafting import MAX_K
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.answer import read_answer
 from outrider.telemetry.page import Reading, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
@@ -52,7 +53,7 @@ LABELS = st.dictionaries(
     TEXTS,
     max_size=6,
 )
-NAMES = st.sampled_from(names.ALL)
+NAMES = st.sampled_from((*names.DIALECT.of_engine, *names.DIALECT.of_plugin))
 JUNK = st.text(alphabet='{}[]=",\\ \t#\u2028\x00aé1²', max_size=30)
 
 
@@ -118,7 +119,7 @@ HEALTHY = prometheus_rows(WELL)
 
 
 def window_of(pod: PodKey, metrics: PodMetrics | None) -> Window | Gap:
-    return build_window(pod, metrics, since=0.0, until=2.0, max_age_seconds=5.0)
+    return build_window(pod, metrics, dialect=DIALECT, since=0.0, until=2.0, max_age_seconds=5.0)
 
 
 ALONE = window_of(WELL, read_answer(HEALTHY).pods[WELL])

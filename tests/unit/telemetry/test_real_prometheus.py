@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodSeries
@@ -145,7 +146,7 @@ async def test_windows_come_from_what_a_real_prometheus_scraped(scraped: Scraped
     everything = await source.fetch(60)
     assert set(everything) == {POD, CHANGING}
     assert set(series) == set(ALL_COUNTERS)
-    window = build_window(POD, series, since=0, until=time.time(), max_age_seconds=30)
+    window = build_window(POD, series, dialect=DIALECT, since=0, until=time.time(), max_age_seconds=30)
     assert isinstance(window, Window), window
     assert window.batch_size == pytest.approx(8)
     assert window.mean_k == pytest.approx(3)
@@ -168,8 +169,12 @@ async def test_both_sources_give_equal_windows_of_the_same_text(scraped: Scraped
         scraped.changing.body = after
         pages = await direct.fetch(60)
     series = await series_of(source, CHANGING, samples=len(known[names.GENERATED_TOKENS]) + 3)
-    by_prometheus = build_window(CHANGING, series, since=0, until=time.time(), max_age_seconds=30)
-    by_scrape = build_window(CHANGING, pages[CHANGING], since=0, until=time.time(), max_age_seconds=30)
+    by_prometheus = build_window(
+        CHANGING, series, dialect=DIALECT, since=0, until=time.time(), max_age_seconds=30
+    )
+    by_scrape = build_window(
+        CHANGING, pages[CHANGING], dialect=DIALECT, since=0, until=time.time(), max_age_seconds=30
+    )
     assert sums(by_prometheus) == sums(by_scrape)
     assert [(c.low, c.num_speculative_tokens, c.steps) for c in sums(by_scrape).cells] == [
         (7, 3, 300),

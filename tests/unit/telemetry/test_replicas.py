@@ -10,7 +10,8 @@ import pytest
 from outrider.api.conditions import ConditionStatus
 from outrider.api.reasons import MetricsReason
 from outrider.controller.tune.conditions import statements
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.answer import read_answer
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, Sample
@@ -41,7 +42,9 @@ def scraped(shift: float = 0, scrapes: int = 4, **labels: str) -> list[dict[str,
 
 
 def window_of(rows: list[dict[str, object]]) -> Window:
-    found = build_window(POD, read_answer(rows).pods[POD], since=90, until=130, max_age_seconds=60)
+    found = build_window(
+        POD, read_answer(rows).pods[POD], dialect=DIALECT, since=90, until=130, max_age_seconds=60
+    )
     assert isinstance(found, Window), found
     return found
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.telemetry import names
+from outrider.runtimes.vllm import metrics as names
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason, Window
@@ -21,7 +22,7 @@ START = Counters().ran(steps=1000)
 def window(
     series: PodSeries | None, *, since: float = 0.0, until: float = 10.0, max_age: float = 5.0
 ) -> Window | Gap:
-    return build_window(POD, series, since=since, until=until, max_age_seconds=max_age)
+    return build_window(POD, series, dialect=DIALECT, since=since, until=until, max_age_seconds=max_age)
 
 
 def a_run(*later: Counters) -> PodSeries:
@@ -106,9 +107,10 @@ def test_a_missing_counter_is_named() -> None:
 
 
 def test_an_engine_without_a_drafter_has_no_drafts() -> None:
-    per_position = tuple(names.per_position(p) for p in range(5))
+    per_position = tuple(DIALECT.at_position(p) for p in range(5))
     after = START.ran(k=0)
-    found = good(window(a_series((2.0, START), (6.0, after), without=(*names.SPECULATION, *per_position))))
+    drafts = (names.DRAFTS, names.DRAFT_TOKENS, names.ACCEPTED_TOKENS)
+    found = good(window(a_series((2.0, START), (6.0, after), without=(*drafts, *per_position))))
     assert (found.drafts, found.mean_k, found.accepted_per_position) == (0, 0, ())
 
 

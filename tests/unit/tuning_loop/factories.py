@@ -26,6 +26,8 @@ from outrider.controller.tune.timing import Timing
 from outrider.controller.tune.tuner_store import TunerStore
 from outrider.controller.tune.tuning_loop import Observability, TuningLoop
 from outrider.engine.client import EngineClient
+from outrider.runtimes.control import EngineControl
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceUnreachable
 from outrider.tuning.policy import Policy
@@ -33,6 +35,9 @@ from outrider_protocol.control_api import Fence, Push
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 
 NOW = 1_800_000_000.0
+
+
+VLLM_CONTROL = EngineControl(reads_state=True, live_schedule=True, probes=True, cost_model=True)
 
 
 def a_model(
@@ -54,6 +59,8 @@ def a_model(
         policy=Policy(candidates, max_num_seqs=64),
         status=status or Status(),
         pods=pods,
+        metrics=DIALECT,
+        control=VLLM_CONTROL,
         instructions=instructions or Instructions(),
     )
 

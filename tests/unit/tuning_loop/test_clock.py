@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from outrider.api.speculation import TuningMode
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.tune.engine_tables import Span
+from outrider.controller.tune.engine_tables import PodMetricsReader, Span
 from outrider.engine.client import EngineClient
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.series import PodKey
 from outrider.tuning.observe.window import Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -42,9 +44,10 @@ async def test_decisions_rest_no_longer_than_after_any_change_of_replicas(engine
 def test_a_span_that_begins_in_the_future_begins_now() -> None:
     measured = {POD: scraped_every_5_s(plugin=True)}
     span = Span(until=NOW + AHEAD)
-    span.next_window(POD, measured, now=NOW, max_age=30)
+    now = PodMetricsReader(POD.namespace, DIALECT, measured, NOW, max_age=30)
+    span.next_window(POD.pod, now)
     assert span.until == NOW
-    assert isinstance(span.next_window(POD, measured, now=NOW + 20, max_age=30), Window)
+    assert isinstance(span.next_window(POD.pod, replace(now, now=NOW + 20)), Window)
     assert NOW < span.until <= NOW + 20
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from outrider.api.schedule import Schedule
 from outrider.performance.step_time import Timing
-from outrider.telemetry import names
+from outrider.runtimes.metrics import Counter, MetricsDialect
 from outrider.telemetry.series import PodKey, PodSeries, Sample
 from outrider.telemetry.windows import build_window
 from outrider.tuning.decision import Probe
@@ -24,6 +24,13 @@ from outrider_lab.traffic.acceptance import Acceptances
 from outrider_lab.traffic.requests import Source, Trace
 from outrider_protocol.cost_model import CostModel
 
+_WAITING, _KV_USAGE = "waiting requests", "KV cache usage"
+_METRICS = MetricsDialect(
+    counters={counter: counter.value for counter in Counter},
+    per_position="accepted at a position",
+    waiting=_WAITING,
+    kv_usage=_KV_USAGE,
+)
 KEPT_SECONDS = 120.0
 """Age at which scrapes are dropped."""
 MAX_AGE_SECONDS = 30.0
@@ -157,7 +164,12 @@ class EventFleet:
     def _observe(self, pod: _Pod, now: float) -> Observation:
         seen = [s for s in pod.scrapes if s.at <= now - self._plant.scrape_lag]
         observation = build_window(
-            pod.key, _series(seen), since=pod.since, until=now, max_age_seconds=MAX_AGE_SECONDS
+            pod.key,
+            _series(seen),
+            dialect=_METRICS,
+            since=pod.since,
+            until=now,
+            max_age_seconds=MAX_AGE_SECONDS,
         )
         if not isinstance(observation, Window):
             if seen and observation.reason in ("CounterReset", "Contradictory"):
@@ -204,21 +216,21 @@ def _spans(pod: _Pod, begin: float, end: float) -> list[Span]:
 
 def _series(scrapes: Sequence[_Scrape]) -> PodSeries:
     rows: dict[str, list[float]] = {
-        names.ENGINE_STEPS: [s.counters.engine_steps for s in scrapes],
-        names.REQUEST_STEPS: [s.counters.request_steps for s in scrapes],
-        names.DECODE_SECONDS: [s.counters.decode_seconds for s in scrapes],
-        names.FIRST_TOKENS: [s.counters.first_tokens for s in scrapes],
-        names.GENERATED_TOKENS: [s.counters.generated for s in scrapes],
-        names.PROMPT_TOKENS: [s.counters.prefill for s in scrapes],
-        names.DRAFTS: [s.counters.drafts for s in scrapes],
-        names.DRAFT_TOKENS: [s.counters.draft_tokens for s in scrapes],
-        names.ACCEPTED_TOKENS: [s.counters.accepted_tokens for s in scrapes],
-        names.REQUESTS_WAITING: [s.waiting for s in scrapes],
-        names.KV_USAGE: [s.kv_usage for s in scrapes],
+        Counter.ENGINE_STEPS.value: [s.counters.engine_steps for s in scrapes],
+        Counter.REQUEST_STEPS.value: [s.counters.request_steps for s in scrapes],
+        Counter.DECODE_SECONDS.value: [s.counters.decode_seconds for s in scrapes],
+        Counter.FIRST_TOKENS.value: [s.counters.first_tokens for s in scrapes],
+        Counter.GENERATED_TOKENS.value: [s.counters.generated for s in scrapes],
+        Counter.PROMPT_TOKENS.value: [s.counters.prefill for s in scrapes],
+        Counter.DRAFTS.value: [s.counters.drafts for s in scrapes],
+        Counter.DRAFT_TOKENS.value: [s.counters.draft_tokens for s in scrapes],
+        Counter.ACCEPTED_TOKENS.value: [s.counters.accepted_tokens for s in scrapes],
+        _WAITING: [s.waiting for s in scrapes],
+        _KV_USAGE: [s.kv_usage for s in scrapes],
     }
     positions = max((_positions(s.counters) for s in scrapes), default=0)
     for position in range(positions):
-        rows[names.per_position(position)] = [s.counters.accepted[position] for s in scrapes]
+        rows[_METRICS.at_position(position)] = [s.counters.accepted[position] for s in scrapes]
     times = [s.at for s in scrapes]
     return {name: tuple(map(Sample, times, values)) for name, values in rows.items()}
 

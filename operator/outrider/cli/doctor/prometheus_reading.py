@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from outrider.cli.doctor.evidence import Metrics, Target
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import Unavailable
-from outrider.telemetry import names
+from outrider.runtimes import dialects
 
 _IN_CLUSTER = re.compile(r"(?P<service>[a-z0-9-]+)\.(?P<namespace>[a-z0-9-]+)(\.svc(\.cluster\.local)?)?\.?")
 _QUERY = "/api/v1/query"
 _TIMEOUT_SECONDS = 10.0
 
-_TARGETS = f"count by (namespace, pod, outrider_dev_model, job) ({names.GENERATED_TOKENS})"
-_SAMPLES = f"min by (namespace, pod) (count_over_time({names.GENERATED_TOKENS}[1m]))"
-_LIVE = "min by (namespace, pod) (outrider:live_tuning)"
+_TARGETS = "count by (namespace, pod, outrider_dev_model, job) ({})"
+_SAMPLES = "min by (namespace, pod) (count_over_time({}[1m]))"
+_LIVE = "min by (namespace, pod) ({})"
 
 
 class _Row(BaseModel):
@@ -49,14 +49,21 @@ async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
     Raises:
         ClusterError: no right to ask through the API server, or no answer.
     """
-    targets = await _ask(cluster, url, _TARGETS)
-    samples = await _ask(cluster, url, _SAMPLES)
-    live = await _ask(cluster, url, _LIVE)
+    alive = [dialect.alive for dialect in dialects().all]
+    tunable = [dialect.live_tuning for dialect in dialects().all if dialect.live_tuning is not None]
+    targets = await _ask(cluster, url, _any_of(_TARGETS, alive))
+    samples = await _ask(cluster, url, _any_of(_SAMPLES, alive))
+    live = await _ask(cluster, url, _any_of(_LIVE, tunable))
     return Metrics(
         targets=frozenset(_target(row.metric) for row in targets),
         samples_per_minute={_pod(row.metric): float(row.value[1]) for row in samples},
         live_tuning={_pod(row.metric): float(row.value[1]) > 0 for row in live},
     )
+
+
+def _any_of(query: str, metrics: Iterable[str]) -> str:
+    """Return the query for the metrics of all runtimes; a pod has those of one."""
+    return " or ".join(query.format(metric) for metric in metrics)
 
 
 def _target(metric: Mapping[str, str]) -> Target:

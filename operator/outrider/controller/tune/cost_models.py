@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from outrider.api.reasons import TuningReason
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.engine_info import Introduction
 from outrider.controller.tune.permission import Permission
@@ -66,8 +66,8 @@ def _decides(rule: Permission) -> bool:
 
 
 def _lets_engines_choose(model: TunedModel) -> bool:
-    """Whether the spec has the tuner change K in running engines."""
-    return model.mode is TuningMode.AUTO and model.relaunching.actuation is not Actuation.ROLLOUT
+    """Whether the tuner may change K in running engines, and these can choose it by a cost model."""
+    return model.mode is TuningMode.AUTO and model.can.cost_model
 
 
 def _most_common(launches: Iterable[str]) -> str:

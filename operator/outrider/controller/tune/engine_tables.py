@@ -11,6 +11,7 @@ from outrider.controller.tune.actuation import Failed, PushReport, push_to_all
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineUnreachable, StaleTerm
 from outrider.engine.state import FastLoop
+from outrider.runtimes.metrics import MetricsDialect
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Observation, Window
@@ -40,6 +41,29 @@ class ScheduleVersions:
         return self._last[uid]
 
 
+@dataclass(frozen=True, slots=True)
+class PodMetricsReader:
+    """The metrics of one model's pods at one tick. now: unix seconds; max_age: seconds."""
+
+    namespace: str
+    dialect: MetricsDialect
+    measured: Mapping[PodKey, PodMetrics]
+    now: float
+    max_age: float
+
+    def window(self, pod: str, since: float) -> Observation:
+        """The observation of a pod since a moment."""
+        key = PodKey(self.namespace, pod)
+        return build_window(
+            key,
+            self.measured.get(key),
+            dialect=self.dialect,
+            since=since,
+            until=self.now,
+            max_age_seconds=self.max_age,
+        )
+
+
 @dataclass(slots=True)
 class Span:
     """The time until which a pod was measured."""
@@ -47,13 +71,10 @@ class Span:
     until: float  # unix seconds; the next window begins here
     has_cells: bool = False  # cells separate K, so windows need no cut at a change
 
-    def next_window(
-        self, key: PodKey, measured: Mapping[PodKey, PodMetrics], *, now: float, max_age: float
-    ) -> Observation:
+    def next_window(self, pod: str, metrics: PodMetricsReader) -> Observation:
         """The observation since the last window; a gap leaves the span unchanged."""
-        self.until = min(self.until, now)  # later only after a clock that was ahead
-        series = measured.get(key)
-        window = build_window(key, series, since=self.until, until=now, max_age_seconds=max_age)
+        self.until = min(self.until, metrics.now)  # later only after a clock that was ahead
+        window = metrics.window(pod, self.until)
         if isinstance(window, Window):
             self.until = window.ended_at
             self.has_cells = bool(window.cells)
@@ -70,14 +91,9 @@ class UnpushedPods:
         """Set the followed pods; each is measured from the moment when it was first seen ready."""
         self.spans = {pod.name: self.spans.get(pod.name, Span(now)) for pod in pods}
 
-    def observe(
-        self, namespace: str, measured: Mapping[PodKey, PodMetrics], *, now: float, max_age: float
-    ) -> tuple[Observation, ...]:
+    def observe(self, metrics: PodMetricsReader) -> tuple[Observation, ...]:
         """One observation per followed pod."""
-        return tuple(
-            span.next_window(PodKey(namespace, name), measured, now=now, max_age=max_age)
-            for name, span in self.spans.items()
-        )
+        return tuple(span.next_window(name, metrics) for name, span in self.spans.items())
 
 
 @dataclass(slots=True)
@@ -143,23 +159,13 @@ class PushedTables:
         """Unix seconds from which on samples are still needed; None without a confirmed pod."""
         return min((known.span.until for known in self._pods.values()), default=None)
 
-    def observe(
-        self,
-        namespace: str,
-        pods: Sequence[EnginePod],
-        measured: Mapping[PodKey, PodMetrics],
-        *,
-        now: float,
-        max_age: float,
-    ) -> tuple[Observation, ...]:
+    def observe(self, pods: Sequence[EnginePod], metrics: PodMetricsReader) -> tuple[Observation, ...]:
         """One observation per pod that uses the wanted schedule."""
         found: list[Observation] = []
         for pod in pods:
             known = self._pods.get(pod.name)
             if known is not None and known.epoch == self._epoch:
-                key = PodKey(namespace, pod.name)
-                window = known.span.next_window(key, measured, now=now, max_age=max_age)
-                found.append(self._with_survival(pod.name, window))
+                found.append(self._with_survival(pod.name, known.span.next_window(pod.name, metrics)))
         return tuple(found)
 
     def _with_survival(self, pod: str, window: Observation) -> Observation:

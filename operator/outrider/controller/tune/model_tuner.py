@@ -9,13 +9,18 @@ from dataclasses import dataclass, replace
 from outrider.api.conditions import ConditionType
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.cost_models import CostModels, Teaching, described
 from outrider.controller.tune.engine_info import Introduction, Introductions, batch_of_all, each_once
-from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions, UnpushedPods
+from outrider.controller.tune.engine_tables import (
+    PodMetricsReader,
+    PushedTables,
+    ScheduleVersions,
+    UnpushedPods,
+)
 from outrider.controller.tune.launching import LaunchReport, LaunchTuner, launched_table, runs
 from outrider.controller.tune.outcome import Actuated, EngineSummary, Observed, TickOutcome
 from outrider.controller.tune.permission import Permission, PermissionInput, permission
@@ -66,24 +71,25 @@ class _ReadyPods:
     """The ready pods, by their launch configuration."""
 
     drafting: tuple[EnginePod, ...]
-    as_launched: tuple[EnginePod, ...]  # under Rollout: those with the ordered schedule
+    as_launched: tuple[EnginePod, ...]  # without pushes: those with the ordered schedule
     bare: tuple[EnginePod, ...]  # without a drafter
     rollout: bool  # schedules come with the launch; nothing is pushed
+    reads_state: bool
 
     @classmethod
     def of(cls, model: TunedModel) -> _ReadyPods:
         """The ready pods of a model."""
-        rollout = model.relaunching.actuation is Actuation.ROLLOUT
+        rollout = not model.can.live_schedule
         bare = tuple(pod for pod in model.pods if not pod.drafts)
         drafting = tuple(pod for pod in model.pods if pod.drafts)
         ordered = replace(model.order.launch, drafter=True)
         launched = tuple(pod for pod in drafting if runs(pod, ordered, model)) if rollout else ()
-        return cls(drafting, launched, bare, rollout)
+        return cls(drafting, launched, bare, rollout, model.can.reads_state)
 
     @property
     def with_plugin(self) -> tuple[EnginePod, ...]:
-        """Pods that report their state. Engines that take their schedule with the launch are stock images."""
-        return () if self.rollout else (*self.drafting, *self.bare)
+        """Pods that report their state."""
+        return (*self.drafting, *self.bare) if self.reads_state else ()
 
     def report(self, table: Schedule) -> LaunchReport | None:
         """The progress of a launch; None if schedules are pushed, and without pods with a drafter."""
@@ -166,7 +172,7 @@ class ModelTuner:
     def starting_pods(self, model: TunedModel) -> tuple[tuple[EnginePod, Push], ...]:
         """Starting pods that will take pushes, each with the last push."""
         order = self._pushed.order
-        if order is None or model.relaunching.actuation is Actuation.ROLLOUT:
+        if order is None or not model.can.live_schedule:
             return ()
         return tuple((pod, order) for pod in model.starting_pods if pod.drafts)
 
@@ -305,11 +311,12 @@ class ModelTuner:
         self._bare.follow(ready.bare, now)
         if measured is None or isinstance(measured, MetricsError):
             return (), ()
-        name, age = tick.model.namespace, self._timing.max_sample_age
-        bare = self._bare.observe(name, measured, now=now, max_age=age)
+        model, age = tick.model, self._timing.max_sample_age
+        metrics = PodMetricsReader(model.namespace, model.metrics, measured, now, age)
+        bare = self._bare.observe(metrics)
         if ready.rollout:
-            return self._launched.observe(name, measured, now=now, max_age=age), bare
-        return self._pushed.observe(name, ready.drafting, measured, now=now, max_age=age), bare
+            return self._launched.observe(metrics), bare
+        return self._pushed.observe(ready.drafting, metrics), bare
 
     def _decide(
         self, tick: _Tick, observed: tuple[Observation, ...], bare: tuple[Observation, ...]
@@ -355,6 +362,8 @@ class ModelTuner:
     ) -> ProbeReport | None:
         model = tick.model
         if decision is None or decision.probe is None or push is None or model.mode is not TuningMode.AUTO:
+            return None
+        if not model.can.probes:
             return None
         self._probes += 1
         return await start_probe(

@@ -11,6 +11,7 @@ from outrider.runtimes.runtime import Args, EngineContainer
 from outrider.runtimes.vllm import (
     additions,
     arguments,
+    control,
     environment,
     heads,
     known_defects,
@@ -22,6 +23,7 @@ from outrider.runtimes.vllm import (
     shutdown,
     stock_image,
 )
+from outrider.runtimes.vllm.metrics import DIALECT
 from outrider_protocol.environment import CONTROL_PORT_VARIABLE, POD_UID_VARIABLE
 
 _WITH_PLUGIN = ("python3", "-m", "outrider_engine.launch")
@@ -35,6 +37,8 @@ _READINESS = "/health?readiness"
 class Vllm:
     """Implements `outrider.runtimes.runtime.Runtime`."""
 
+    metrics = DIALECT
+    control = staticmethod(control.control)
     owned_variables = environment.OWNED_VARIABLES
     joined_variables = environment.JOINED_VARIABLES
 
