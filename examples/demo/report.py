@@ -14,7 +14,7 @@ from examples.demo.picture import save
 from examples.demo.result import ArmStretch, Move, OwnPhase, Result, Simulated, StepsSample
 from examples.demo.spread import BLOCK_SECONDS, Compared, OwnSpread, compared, overall, own_spreads, unknown
 from examples.kit.records import DecisionSample, StatusSample
-from outrider.bench.result import percent, told
+from outrider.bench.result import percent, with_interval
 from outrider.bench.verdict import Interval
 from outrider.pictures.charts import Bar, Line, Panel, bars_chart, lines_chart
 from outrider.pictures.page import document, picture, table
@@ -114,13 +114,15 @@ def _compared_cells(phase: Compared) -> tuple[str, ...]:
 
 
 def _interval(found: Interval | None) -> str:
-    return TOO_FEW if found is None else told(found, 0)
+    return TOO_FEW if found is None else with_interval(found, 0)
 
 
 def _bars(phase: Compared, largest: str) -> str:
     known = [(name, phase.rate(arm)) for name, arm in zip(_names(largest), _ARMS, strict=True)]
     bars = [
-        Bar(name, each.value, each.low, each.high, told(each, 0)) for name, each in known if each is not None
+        Bar(name, each.value, each.low, each.high, with_interval(each, 0))
+        for name, each in known
+        if each is not None
     ]
     if not bars:
         return ""
@@ -252,5 +254,5 @@ def _steps_cells(phase: OwnPhase, ks: Iterable[int]) -> tuple[str, ...]:
 def measured(found: Interval | None, value: float | None, *, digits: int = 0) -> str:
     """An estimate for a table cell; a dash where nothing was measured, words where it was too little."""
     if found is not None:
-        return told(found, digits)
+        return with_interval(found, digits)
     return "-" if value is None else TOO_FEW

@@ -7,7 +7,7 @@ from html import escape
 
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm
 from outrider.bench.guidellm import Slice
-from outrider.bench.result import WORDS, Result, Unread, dollars, percent, told
+from outrider.bench.result import WORDS, Result, Unread, dollars, percent, with_interval
 from outrider.bench.verdict import MIN_ROUNDS, Interval, Verdict, against_best, gains, mean_amount, verdict
 from outrider.pictures.charts import Bar, Line, Panel, bars_chart, lines_chart
 from outrider.pictures.page import document, picture, table
@@ -57,7 +57,7 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     if setting.price_per_hour is not None:
         yield "<h2>Dollars per million tokens</h2>"
         costs = dollars(result.rates, setting.price_per_hour)
-        yield _drawn(list(_of(costs, 2)), "Dollars per million output tokens by arm")
+        yield _drawn(costs, 2, "Dollars per million output tokens by arm")
     yield "<h2>Was the machine steady?</h2>"
     yield _rounds(result)
     yield "<h2>What the tuner did meanwhile</h2>"
@@ -84,7 +84,7 @@ def _card(what: str, found: Interval, without: Interval, digits: int) -> str:
     return (
         f'<div class="card"><span class="faint">{what}</span><b>{found.value:.{digits}f}</b>'
         f"[{found.low:.{digits}f}, {found.high:.{digits}f}]<br>"
-        f'<span class="faint">K=0: {told(without, digits)}</span></div>'
+        f'<span class="faint">K=0: {with_interval(without, digits)}</span></div>'
     )
 
 
@@ -93,7 +93,7 @@ def _bars(result: Result, read: Read, unit: str) -> str:
     known = {arm: each for arm, each in found.items() if each is not None}
     if not known:
         return f'<p class="faint">Not known: {_why_not(result, read)}.</p>'
-    return _drawn(list(_of(known, 1 if unit == "ms" else 0)), f"{unit} by arm")
+    return _drawn(known, 1 if unit == "ms" else 0, f"{unit} by arm")
 
 
 def _why_not(result: Result, read: Read) -> str:
@@ -106,13 +106,12 @@ def _why_not(result: Result, read: Read) -> str:
     return f"no arm has it in {MIN_ROUNDS} measurements, which an interval needs"
 
 
-def _drawn(bars: Sequence[Bar], label: str) -> str:
+def _drawn(found: Mapping[Arm, Interval], digits: int, label: str) -> str:
+    bars = [
+        Bar(arm.name, each.value, each.low, each.high, with_interval(each, digits))
+        for arm, each in found.items()
+    ]
     return picture(lambda width: bars_chart(bars, alt=label, width=width))
-
-
-def _of(found: Mapping[Arm, Interval], digits: int) -> Iterator[Bar]:
-    for arm, each in found.items():
-        yield Bar(arm.name, each.value, each.low, each.high, told(each, digits))
 
 
 def _mean(slices: Sequence[Slice], read: Read) -> Interval | None:
@@ -141,14 +140,14 @@ def _table(result: Result) -> str:
         gain = found.get(arm)
         cells = [
             arm.name,
-            told(mean_amount(result.rates[arm]), 0),
-            "" if gain is None else told(gain, 2),
+            with_interval(mean_amount(result.rates[arm]), 0),
+            "" if gain is None else with_interval(gain, 2),
             _cell(_mean(slices, lambda each: each.first_token_ms)),
             _cell(_mean(slices, lambda each: each.between_tokens_ms)),
             str(sum(each.finished for each in slices)),
             str(sum(each.failed for each in slices)),
         ]
-        rows.append([*cells, *([] if costs is None else [told(costs[arm], 2)])])
+        rows.append([*cells, *([] if costs is None else [with_interval(costs[arm], 2)])])
     return table([*heads, *([] if costs is None else ["$ per million"])], rows)
 
 
@@ -168,7 +167,7 @@ def _decisions(result: Result) -> str:
 
 
 def _cell(found: Interval | None) -> str:
-    return "-" if found is None else told(found, 1)
+    return "-" if found is None else with_interval(found, 1)
 
 
 def _notes(result: Result) -> Iterator[str]:

@@ -89,7 +89,7 @@ def text_of(result: Result) -> Iterator[str]:
     found = gains(rates)
     for arm, values in rates.items():
         gain = found.get(arm)
-        cells = (told(mean_amount(values), 0), "" if gain is None else told(gain, 2))
+        cells = (with_interval(mean_amount(values), 0), "" if gain is None else with_interval(gain, 2))
         yield f"{arm.name:<9} {cells[0]:>20}  {cells[1]:>19}  {_waits(result.slices[arm])}"
     yield "first, next: ms to the first token, and between two tokens"
     gain = found[AS_IT_IS]
@@ -101,7 +101,7 @@ def text_of(result: Result) -> Iterator[str]:
     if setting.price_per_hour is not None:
         costs = dollars(rates, setting.price_per_hour)
         for arm, cost in costs.items():
-            yield f"$ per million tokens, {arm.name}: {told(cost, 2)}"
+            yield f"$ per million tokens, {arm.name}: {with_interval(cost, 2)}"
     if result.failed:
         yield f"{result.failed} requests failed"
     if isinstance(result.decisions, Unread):
@@ -145,7 +145,7 @@ def _decisions(found: Sequence[DecisionRecord] | Unread) -> tuple[JsonValue, str
     return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in found], None
 
 
-def told(found: Interval, digits: int) -> str:
+def with_interval(found: Interval, digits: int) -> str:
     """A value with its interval, such as 12.3 [11.9, 12.7]."""
     return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 

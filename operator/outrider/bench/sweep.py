@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pydantic import JsonValue
 
 from outrider.api.schedule import Row, Schedule
-from outrider.bench.result import told
+from outrider.bench.result import with_interval
 from outrider.bench.verdict import mean_amount, ratio
 
 _COLUMNS = 3
@@ -94,7 +94,7 @@ def text_of(sweep: Sweep) -> Iterator[str]:
         yield "streams" + "".join(f"{f'K={k}':>{_WIDTH}}" for k in ks)
         for streams in sweep.streams:
             found = (mean_amount(sweep.rates[Cell(streams, k)]) for k in ks)
-            yield f"{streams:>7}" + "".join(f"{told(each, 0):>{_WIDTH}}" for each in found)
+            yield f"{streams:>7}" + "".join(f"{with_interval(each, 0):>{_WIDTH}}" for each in found)
     table = proposed(sweep)
     if table is None:
         numbers = ", ".join(map(str, sweep.unclear))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +26,7 @@ from outrider.importing.weights import Mount, Place, mounts, place_of
 from outrider.importing.workload import Workload, an_object, engine_container, text, whole, words_of
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.runtimes import RUNTIMES
+from outrider.sizing.manifest import object_name
 
 _RUNTIME = RUNTIMES[RuntimeKind.VLLM]
 _SUFFIX = "-tuned"
@@ -192,15 +192,10 @@ def _metadata(workload: Workload, options: Options, uri: str) -> Json:
     longest = MAX_GROUP_NAME_LENGTH if workload.nodes > 1 else MAX_NAME_LENGTH
     suffix = _SUFFIX if workload.in_cluster else ""
     name = (
-        options.name or _object_name(workload.name or uri.rsplit("/", 1)[-1], longest - len(suffix)) + suffix
+        options.name or object_name(workload.name or uri.rsplit("/", 1)[-1], longest - len(suffix)) + suffix
     )
     namespace = options.namespace or workload.namespace
     return {"name": name, **({} if namespace is None else {"namespace": namespace})}
-
-
-def _object_name(words: str, longest: int) -> str:
-    letters = re.sub(r"[^a-z0-9]+", "-", words.lower()).lstrip("-0123456789")
-    return letters[:longest].strip("-") or "model"
 
 
 def _require_admitted(manifest: Json, findings: Findings) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pydantic import JsonValue
 
@@ -44,20 +45,15 @@ def parse(words: Sequence[str], findings: Findings) -> CommandLine:
     """Read words as vLLM's parser does: ``--flag=value``, ``--flag value``, ``--no-flag``, ``-tp 2``."""
     flags, positional = Flags(), list[str]()
     rest = _split(words, findings)
-    index = 0
-    while index < len(rest):
-        word = rest[index]
-        index += 1
+    while rest:
+        word = rest.pop(0)
         name, inline = _name_of(word)
         if name is None:
             positional.append(word)
             continue
-        end = index
-        while end < len(rest) and _name_of(rest[end])[0] is None:
-            end += 1
-        following = rest[index:end]
+        following = list(takewhile(lambda word: _name_of(word)[0] is None, rest))
         value, taken = _value(name, inline, following)
-        index += taken
+        del rest[:taken]
         _put(flags, name, value, findings)
     return CommandLine(flags, tuple(positional))
 
@@ -132,14 +128,10 @@ def _typed(word: str) -> JsonValue:
         return int(word)
     if _DECIMAL.fullmatch(word) and str(float(word)) == word:
         return float(word)
-    if word.startswith("{"):
-        return _object_in(word)
-    return word
-
-
-def _object_in(word: str) -> JsonValue:
+    if not word.startswith("{") or "NaN" in word or "Infinity" in word:
+        return word
     try:
         value: JsonValue = json.loads(word)
     except (ValueError, RecursionError):
         return word
-    return value if isinstance(value, Mapping) and "NaN" not in word and "Infinity" not in word else word
+    return value

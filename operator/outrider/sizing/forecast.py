@@ -275,9 +275,9 @@ def _sources_of_speeds(question: Question, evidence: Evidence) -> Iterator[Sourc
         yield Source("acceptance", Evidence.ASSUMED, "as given, alike for all positions")
     if question.measured is not None:
         table = question.measured
-        told = f"table {table.name}, {table.source}" if table.source else f"table {table.name}"
+        named = f"table {table.name}, {table.source}" if table.source else f"table {table.name}"
         first, last = table.batch_sizes[0], table.batch_sizes[-1]
-        yield Source("speeds", evidence, f"{told}; outside {first} to {last} streams extrapolated")
+        yield Source("speeds", evidence, f"{named}; outside {first} to {last} streams extrapolated")
         return
     yield Source(
         "speeds",

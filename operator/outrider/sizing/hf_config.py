@@ -107,8 +107,8 @@ def _check(config: LayerFields, name: str) -> None:
     if experts > 1 and chosen > experts:
         raise ConfigError(f"{name}: num_experts_per_tok is {chosen}, and there are {experts} experts")
     if config.intermediate is None and (experts <= 1 or config.expert_intermediate is None):
-        told = _of_other_layers({"model_type": config.model_type})
-        raise ConfigError(f"{name}: config.intermediate_size: is required{told}")
+        why = _of_other_layers({"model_type": config.model_type})
+        raise ConfigError(f"{name}: config.intermediate_size: is required{why}")
 
 
 def _architecture(config: LayerFields, layers: Layers, name: str) -> Architecture:

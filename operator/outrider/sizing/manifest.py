@@ -39,7 +39,7 @@ def new_manifest(
     raw: dict[str, JsonValue] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": _object_name(uri)},
+        "metadata": {"name": object_name(uri.rsplit("/", 1)[-1])},
         "spec": spec,
     }
     return with_proposal(raw, chosen)
@@ -88,8 +88,7 @@ def text_of(manifest: Mapping[str, JsonValue], chosen: Proposal) -> str:
     return comments + body
 
 
-def _object_name(uri: str) -> str:
-    """A name out of the last part of a URI, in the letters that Kubernetes takes."""
-    words = re.sub(r"[^a-z0-9]+", "-", uri.rsplit("/", 1)[-1].lower())
-    name = words.lstrip("-0123456789")[:MAX_NAME_LENGTH].strip("-")
-    return name or "model"
+def object_name(words: str, max_length: int = MAX_NAME_LENGTH) -> str:
+    """A name for an object, in the letters that Kubernetes takes."""
+    letters = re.sub(r"[^a-z0-9]+", "-", words.lower()).lstrip("-0123456789")
+    return letters[:max_length].strip("-") or "model"

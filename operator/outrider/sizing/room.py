@@ -77,11 +77,11 @@ def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shor
 def _selected_gpu(spec: Spec) -> _Gpu | None:
     if not asks_for_a_gpu(spec):
         return None
-    product, told, profile = selected(spec, PRODUCT), selected_memory(spec), selected_slice(spec)
-    if told is not None and profile is not None:
-        return _Gpu(f"a MIG partition {profile}", told, sliced=True)
-    if told is not None:
-        return _Gpu(product or "the selected GPU", told)
+    product, size, profile = selected(spec, PRODUCT), selected_memory(spec), selected_slice(spec)
+    if size is not None and profile is not None:
+        return _Gpu(f"a MIG partition {profile}", size, sliced=True)
+    if size is not None:
+        return _Gpu(product or "the selected GPU", size)
     if product is None:
         return None
     found = gpu_of_product(product)
@@ -94,9 +94,9 @@ def _may_be(known: KnownModel, files: int | None) -> bool:
 
 
 def _longest(spec: Spec, weights: WeightsStatus | None) -> int:
-    told = None if weights is None or weights.model is None else weights.model.longest_context
+    longest = None if weights is None or weights.model is None else weights.model.longest_context
     # With auto vLLM takes what fits.
-    return 1 if spec.model.max_length == AUTO else spec.model.longest_context or told or 1
+    return 1 if spec.model.max_length == AUTO else spec.model.longest_context or longest or 1
 
 
 def _held(spec: Spec, target: Architecture, gpu: _Gpu, share: float, load: Load, spread: Spread) -> Memory:

@@ -69,10 +69,12 @@ def text_of(result: Result) -> Iterator[str]:
     yield f"  K=0 and K=0: {_counts(result.again)}, the engine against itself"
     defects = [(at, each) for at, each in enumerate(result.greedy, 1) if each.comparison is Comparison.DEFECT]
     for at, each in defects[:_SHOWN]:
-        yield f"  prompt {at}, token {_place(each)}: {each.plain!r} or {each.speculated!r}, {_told(each.gap)}"
+        place = 0 if each.position is None else each.position + 1
+        apart = "one of them unlikely" if each.gap is None else f"{each.gap:.2f} nats apart"
+        yield f"  prompt {at}, token {place}: {each.plain!r} or {each.speculated!r}, {apart}"
     if result.sampled:
         yield f"Sampled answers at temperature 1, {result.sampled[0].samples} of each, chi-square by position"
-        yield from (f"  token {each.position}: {_told_of(each)}" for each in result.sampled)
+        yield from (f"  token {each.position}: {_in_words(each)}" for each in result.sampled)
     if result.ended is not None:
         yield f"Ended early, so sampled answers were not compared: {result.ended}"
     yield f"Verdict: {_WORDS[result.verdict]}"
@@ -84,15 +86,7 @@ def _counts(found: Sequence[Difference]) -> str:
     return ", ".join(f"{counts[kind]} {word}" for kind, word in words)
 
 
-def _place(found: Difference) -> int:
-    return 0 if found.position is None else found.position + 1
-
-
-def _told(gap: float | None) -> str:
-    return "one of them unlikely" if gap is None else f"{gap:.2f} nats apart"
-
-
-def _told_of(found: PositionTest | Same) -> str:
+def _in_words(found: PositionTest | Same) -> str:
     if isinstance(found, Same):
         return "always the same token, so there is nothing to test"
     seen = f"would see a shift of {SHIFT:.0%} with probability {found.power:.2f}"

@@ -15,7 +15,7 @@ import yaml
 from pydantic import JsonValue
 
 from outrider.api.schedule import Schedule
-from outrider.api.status import SpeculationStatus
+from outrider.api.status import DecisionRecord, SpeculationStatus, Speedup
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,3 +139,25 @@ def schedule_of(speculation: SpeculationStatus) -> str:
     if not speculation.schedule_summary:
         return f"none confirmed, on {pods}"
     return f"{in_ranges(speculation.schedule_summary)}, on {pods} (batch size: K)"
+
+
+def interval_of(speedup: Speedup) -> str:
+    """The interval of a speedup, after its ratio; empty where there is none."""
+    return "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
+
+
+def acceptance_of(speculation: SpeculationStatus) -> str:
+    """The acceptance rate, and the one of each position."""
+    positions = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
+    return f"{speculation.acceptance_rate:.2f}, by position {positions or 'unknown'}"
+
+
+def change_of(record: DecisionRecord) -> str:
+    """The change of the schedule by a decision."""
+    would = "would change " if record.would else ""
+    return f"{would}{in_ranges(record.from_)} -> {in_ranges(record.to)}"
+
+
+def reason_of(record: DecisionRecord) -> str:
+    """The reason of a decision, and its message if there is one."""
+    return f"{record.reason}: {record.message}" if record.message else record.reason

@@ -15,7 +15,14 @@ from outrider.api.conditions import ConditionType, Manager, conditions_owned_by
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
-from outrider.cli.common.output import age, in_ranges, schedule_of
+from outrider.cli.common.output import (
+    acceptance_of,
+    age,
+    change_of,
+    interval_of,
+    reason_of,
+    schedule_of,
+)
 from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
 
@@ -69,12 +76,10 @@ def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator
         yield f"fast loop: {speculation.fast_loop}; the schedule holds if it stops"
     speedup = speculation.speedup
     if speedup is not None:
-        interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
         against = f"measured against {speedup.reference}, {age(speedup.measured_at, now)} ago"
-        yield f"speedup {speedup.ratio:.2f} x no drafter{interval}, {against}"
+        yield f"speedup {speedup.ratio:.2f} x no drafter{interval_of(speedup)}, {against}"
     if speculation.acceptance_rate is not None:
-        per_position = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
-        yield f"acceptance {speculation.acceptance_rate:.2f}, by position {per_position or 'unknown'}"
+        yield f"acceptance {acceptance_of(speculation)}"
 
 
 def _conditions(status: Status) -> Iterator[Text]:
@@ -90,11 +95,8 @@ def _decisions(records: list[DecisionRecord], now: datetime) -> Iterator[Text]:
     for record in records:
         gains = (("expected", record.expected_gain), ("measured", record.measured_gain))
         of_gain = "".join(f", {word} {_gain(ratio)}" for word, ratio in gains if ratio is not None)
-        change = (
-            f"{'would change ' if record.would else ''}{in_ranges(record.from_)} -> {in_ranges(record.to)}"
-        )
-        yield Text(f"{age(record.time, now)} ago: {change}{of_gain}")
-        yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
+        yield Text(f"{age(record.time, now)} ago: {change_of(record)}{of_gain}")
+        yield Text(f"  {reason_of(record)}")
 
 
 def _estimates(estimates: Mapping[str, BinEstimates], in_force: Schedule | None) -> Table:

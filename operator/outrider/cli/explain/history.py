@@ -14,7 +14,13 @@ from pydantic import JsonValue
 
 from outrider.api.conditions import rfc3339
 from outrider.api.status import DecisionRecord
-from outrider.cli.common.output import CommandError, age, counted, in_ranges
+from outrider.cli.common.output import (
+    CommandError,
+    age,
+    counted,
+    in_ranges,
+    reason_of,
+)
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -77,11 +83,11 @@ def lines_of(found: Past, model: str) -> Iterator[str]:
     else:
         made = found.made_it
         yield f"  decided {age(made.time, found.at)} before, instead of {in_ranges(made.from_)}"
-        yield f"  {_reason(made)}"
+        yield f"  {reason_of(made)}"
     if found.ended_it is not None:
         ended = found.ended_it
         yield f"{age(found.at, ended.time)} later: {in_ranges(ended.from_)} -> {in_ranges(ended.to)}"
-        yield f"  {_reason(ended)}"
+        yield f"  {reason_of(ended)}"
     yield "An override or a pause at that time does not show here; Events have them for an hour."
 
 
@@ -94,10 +100,6 @@ def json_of(found: Past) -> dict[str, JsonValue]:
         "next": _wire(found.ended_it),
         "stored": found.stored,
     }
-
-
-def _reason(record: DecisionRecord) -> str:
-    return f"{record.reason}: {record.message}" if record.message else record.reason
 
 
 def _wire(record: DecisionRecord | None) -> JsonValue:

@@ -13,8 +13,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from outrider.api.status import DecisionRecord, SpeculationStatus
-from outrider.cli.common.output import Form, age, current_console, in_ranges, printed, schedule_of
+from outrider.api.status import SpeculationStatus
+from outrider.cli.common.output import (
+    Form,
+    acceptance_of,
+    age,
+    change_of,
+    current_console,
+    in_ranges,
+    interval_of,
+    printed,
+    reason_of,
+    schedule_of,
+)
 from outrider.cli.status.findings import Finding, OnCall, Urgency
 from outrider.cli.status.reading import Models, Question, Show
 
@@ -72,7 +83,9 @@ def _parts(model: OnCall, now: datetime) -> Iterator[RenderableType]:
             yield from (line for finding in found for line in _lines(finding, now))
     yield Text("")
     if model.status.decisions:
-        yield from _last(model.status.decisions[0], now)
+        last = model.status.decisions[0]
+        yield Text(f"Last decision, {age(last.time, now)} ago: {change_of(last)}")
+        yield Text(f"  {reason_of(last)}")
     if not model.needs_a_person:
         yield Text("Nothing needs a person.")
 
@@ -99,18 +112,15 @@ def _speculation(speculation: SpeculationStatus | None, now: datetime) -> Iterat
     if speculation is None:
         return
     yield f"  schedule    {schedule_of(speculation)}"
-    yield f"  speculation {speculation.state}{_simulated(speculation)}"
+    simulated = speculation.simulated
+    note = "" if simulated is None else f", simulated ({simulated}): engines sleep"
+    yield f"  speculation {speculation.state}{note}"
     speedup = speculation.speedup
     if speedup is not None:
-        interval = "" if speedup.low is None else f", 95 % {speedup.low:.2f} to {speedup.high or 0:.2f}"
-        yield f"  speedup     {speedup.ratio:.2f} x K=0{interval}, {age(speedup.measured_at, now)} ago"
+        measured = age(speedup.measured_at, now)
+        yield f"  speedup     {speedup.ratio:.2f} x K=0{interval_of(speedup)}, {measured} ago"
     if speculation.acceptance_rate is not None:
-        positions = " ".join(f"{rate:.2f}" for rate in speculation.per_position_acceptance or ())
-        yield f"  acceptance  {speculation.acceptance_rate:.2f}, by position {positions or 'unknown'}"
-
-
-def _simulated(speculation: SpeculationStatus) -> str:
-    return "" if speculation.simulated is None else f", simulated ({speculation.simulated}): engines sleep"
+        yield f"  acceptance  {acceptance_of(speculation)}"
 
 
 def _lines(finding: Finding, now: datetime) -> Iterator[Text]:
@@ -118,13 +128,6 @@ def _lines(finding: Finding, now: datetime) -> Iterator[Text]:
     yield Text(f"  {finding.subject} {finding.reason}{since}: {finding.message}")
     if finding.do:
         yield Text(f"    do: {finding.do}")
-
-
-def _last(record: DecisionRecord, now: datetime) -> Iterator[RenderableType]:
-    change = f"{in_ranges(record.from_)} -> {in_ranges(record.to)}"
-    would = "would change " if record.would else ""
-    yield Text(f"Last decision, {age(record.time, now)} ago: {would}{change}")
-    yield Text(f"  {record.reason}: {record.message}" if record.message else f"  {record.reason}")
 
 
 def json_of(model: OnCall) -> dict[str, JsonValue]:
