@@ -92,7 +92,7 @@ class ControlApi:
         self._await_end(self._engines, state)
         try:
             # Several ranks cannot be tuned, and each would need requests of its own.
-            if not self._engines.are_ranks:
+            if not self._engines.is_data_parallel:
                 await self._test()
         except CoreHangs as hang:
             # What is raised here ends the server before it serves.

@@ -73,8 +73,8 @@ class EngineCores:
         return int(self._engine_client.vllm_config.parallel_config.data_parallel_size)
 
     @property
-    def are_ranks(self) -> bool:
-        """Whether there are several, by data parallelism. False where the client has another shape."""
+    def is_data_parallel(self) -> bool:
+        """Whether there are several ranks. False where the client has another shape."""
         try:
             return self.data_parallel_size > 1
         except AttributeError:

@@ -134,6 +134,12 @@ async def test_a_refusal_of_the_engine_keeps_its_reason() -> None:
     assert refused.value.to_wire() == refusal.to_wire()
 
 
+def test_a_client_of_another_shape_is_taken_for_that_of_one_engine() -> None:
+    """Its calls fail later, where the cause reaches the state."""
+    sizes = [cores(FakeEngineCore(), data_parallel_size=size).is_data_parallel for size in (1, 2)]
+    assert [*sizes, EngineCores(SimpleNamespace()).is_data_parallel] == [False, True, False]
+
+
 @pytest.mark.parametrize("client", [None, SimpleNamespace()], ids=["no engine", "another client"])
 async def test_without_a_known_client_the_state_says_why(client: object) -> None:
     state = await EngineCores(client).state()
