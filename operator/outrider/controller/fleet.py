@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -112,25 +112,9 @@ class Fleet(Protocol):
     """The present models. Takes no API call."""
 
     def tuned_models(self) -> Sequence[TunedModel]:
-        """Every model that can be tuned, with or without ready pods."""
+        """Every model that can be tuned and that this installation manages, with or without ready pods."""
         ...
 
     def tuned_model(self, key: Key) -> TunedModel | None:
         """One model; None if it cannot be tuned or does not exist."""
         ...
-
-
-class OwnFleet:
-    """The part of a fleet that this installation manages. manages: whether it manages a namespace."""
-
-    def __init__(self, fleet: Fleet, manages: Callable[[str], bool]) -> None:
-        self._fleet = fleet
-        self._manages = manages
-
-    def tuned_models(self) -> Sequence[TunedModel]:
-        """Models that no other operator manages."""
-        return [model for model in self._fleet.tuned_models() if self._manages(model.namespace)]
-
-    def tuned_model(self, key: Key) -> TunedModel | None:
-        """See `Fleet.tuned_model`."""
-        return self._fleet.tuned_model(key) if self._manages(key.namespace) else None

@@ -14,7 +14,6 @@ from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import Owner
 from outrider.controller.cpu_budget import CpuBudget, Overspent, planning_rests
-from outrider.controller.fleet import OwnFleet
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
@@ -175,7 +174,7 @@ class Leader:
 
     async def _tune(self) -> None:
         settings = self._settings
-        fleet = OwnFleet(StoreFleet(self._store), self._others.manages)
+        fleet = StoreFleet(self._store, self._others.manages)
         client = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
             async with open_source(settings, fleet) as source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder
@@ -30,10 +31,11 @@ _REVISION_LABELS = ("pod-template-hash", "leaderworkerset.sigs.k8s.io/template-r
 
 
 class StoreFleet:
-    """`Fleet` over the store."""
+    """`Fleet` over the store. manages: whether this installation manages a namespace."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, manages: Callable[[str], bool] = lambda _: True) -> None:
         self._store = store
+        self._manages = manages
         self._failing: dict[Key, str] = {}
 
     def tuned_models(self) -> list[TunedModel]:
@@ -68,30 +70,32 @@ class StoreFleet:
         Raises:
             ValueError: the tuner cannot work with the spec.
         """
-        if stored.model is None or stored.metadata.deletion_timestamp is not None:
+        metadata, key = stored.metadata, key_of(stored.metadata)
+        reconciled = self._store.reconciled.get(key)
+        deleted = metadata.deletion_timestamp is not None
+        if stored.model is None or reconciled is None or deleted or not self._manages(key.namespace):
             return None
         model = settled(stored.model)
-        spec = model.spec
-        reconciled = self._store.reconciled.get(key_of(stored.metadata))
-        if not spec.live or reconciled is None:
+        spec, runtime = model.spec, runtime_of(model.spec)
+        if not spec.live:
             return None
         policy = policy_from_spec(spec)
-        engines = self._engine_pods(key_of(stored.metadata), reconciled.key)
+        engines = self._engine_pods(key, reconciled.key)
         return TunedModel(
-            namespace=stored.metadata.namespace,
-            name=stored.metadata.name,
-            uid=stored.metadata.uid,
-            generation=stored.metadata.generation,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            generation=metadata.generation,
             mode=spec.tuning_mode,
             static=spec.static_schedule(),
             policy=policy,
             status=model.status,
-            metrics=runtime_of(spec).metrics,
-            control=runtime_of(spec).control(spec),
-            max_num_seqs=runtime_of(spec).max_num_seqs(spec.engine.args),
-            max_num_batched_tokens=runtime_of(spec).max_num_batched_tokens(spec.engine.args),
+            metrics=runtime.metrics,
+            control=runtime.control(spec),
+            max_num_seqs=runtime.max_num_seqs(spec.engine.args),
+            max_num_batched_tokens=runtime.max_num_batched_tokens(spec.engine.args),
             instructions=read_instructions(
-                stored.metadata.annotations,
+                metadata.annotations,
                 candidates=policy.candidates,
                 actuation=spec.speculation.tuning.actuation,
             ),
@@ -101,8 +105,8 @@ class StoreFleet:
             ranks=spec.parallelism.data,
             relaunching=relaunching_from_spec(spec),
             searches_text=TRAITS[spec.speculation.method].searches_text,
-            stored_order=self._order(stored),
-            returned_table=self._returned_table(key_of(stored.metadata), spec),
+            stored_order=self._order(Owner(metadata.namespace, metadata.name, metadata.uid)),
+            returned_table=self._returned_table(key, spec),
         )
 
     def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
@@ -117,10 +121,9 @@ class StoreFleet:
         memory = Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
         return None if memory.returned is None else memory.returned_table or spec.static_schedule()
 
-    def _order(self, stored: StoredModel) -> LaunchOrder:
-        metadata = stored.metadata
+    def _order(self, model: Owner) -> LaunchOrder:
         try:
-            return read_order(self._store, Owner(metadata.namespace, metadata.name, metadata.uid))
+            return read_order(self._store, model)
         except ValueError:
             return LaunchOrder()  # the reconciler reports it in Degraded
 

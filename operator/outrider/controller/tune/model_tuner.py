@@ -58,15 +58,6 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
-class _Setup:
-    """The part of the spec that the tuner state depends on; a change of it resets the state."""
-
-    mode: TuningMode
-    static: Schedule
-    policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
 class _ReadyPods:
     """The ready pods, by their launch configuration."""
 
@@ -138,7 +129,7 @@ class ModelTuner:
         self._store = store
         self._timing = timing
         self._restored = restored
-        self._setup: _Setup | None = None
+        self._setup: tuple[TuningMode, Schedule, Policy] | None = None  # what the state depends on
         self._state: TunerState | None = None
         self._estimates: Mapping[str, BinEstimates] = restored.estimates if restored else {}
         failed_k = restored.failed_k if restored else frozenset[int]()
@@ -179,12 +170,12 @@ class ModelTuner:
     @property
     def snapshot(self) -> TunerSnapshot | None:
         """The state for a later process; None if nothing is tuned."""
-        setup = self._setup
-        if self._state is None or setup is None or setup.mode is TuningMode.OFF:
+        if self._state is None or self._setup is None or self._setup[0] is TuningMode.OFF:
             return None
+        mode, static, _ = self._setup
         return TunerSnapshot(
-            mode=setup.mode,
-            static=setup.static,
+            mode=mode,
+            static=static,
             state=self._state,
             estimates=self._estimates,
             failed_k=self._pushed.failed_k,
@@ -254,7 +245,7 @@ class ModelTuner:
     def _continue(self, model: TunedModel) -> Policy:
         """The policy of this tick. The state is new if the user changed what it depends on."""
         policy = usable(model.policy, self._pushed.failed_k)
-        setup = _Setup(model.mode, model.static, policy)
+        setup = (model.mode, model.static, policy)
         if self._state is None or setup != self._setup:
             resumes = self._setup is None and model.mode is TuningMode.AUTO
             base = (_last_reported(model) if resumes else None) or model.static

@@ -22,42 +22,30 @@ class Observed:
 
     observations: tuple[Observation, ...] = ()
     error: MetricsError | None = None
-    note: str = ""
-    """A defect of usable measurements, with its remedy."""
+    note: str = ""  # a defect of usable measurements, with its remedy
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSummary:
     """What engines report once."""
 
-    simulated: tuple[str, ...] = ()
-    """The GPUs and models that simulated engines imitate."""
-    cuda_graphs: tuple[str, ...] = ()
-    """vLLM's modes of CUDA graphs."""
-    max_num_seqs: int | None = None
-    """Maximum batch size; None if unknown."""
-    profile: LaunchProfile | None = None
-    """Step times, measured by engines of this launch before they served."""
-    differing: tuple[Differing, ...] = ()
-    """Pods that differ from the profile."""
+    simulated: tuple[str, ...] = ()  # the GPUs and models that simulated engines imitate
+    cuda_graphs: tuple[str, ...] = ()  # vLLM's modes of CUDA graphs
+    max_num_seqs: int | None = None  # maximum batch size; None if unknown
+    profile: LaunchProfile | None = None  # step times, measured by engines of this launch before they served
+    differing: tuple[Differing, ...] = ()  # pods that differ from the profile
 
 
 @dataclass(frozen=True, slots=True)
 class Actuated:
     """What the engines got and confirmed."""
 
-    in_force: Schedule | None = None
-    """The schedule that at least one pod confirmed last; None before that."""
-    push: PushReport | None = None
-    """None without ready pods, and if schedules come with the launch."""
-    fast_loop: str | None = None
-    """How engines choose K at each step; None if the schedule chooses."""
-    probe: ProbeReport | None = None
-    """None if no probe was wanted."""
-    launched: LaunchReport | None = None
-    """None if schedules are pushed."""
-    launch: LaunchOutcome | None = None
-    """None if the tuner may not judge the launch."""
+    in_force: Schedule | None = None  # the schedule that at least one pod confirmed last; None before that
+    push: PushReport | None = None  # None without ready pods, and if schedules come with the launch
+    fast_loop: str | None = None  # how engines choose K at each step; None if the schedule chooses
+    probe: ProbeReport | None = None  # None if no probe was wanted
+    launched: LaunchReport | None = None  # None if schedules are pushed
+    launch: LaunchOutcome | None = None  # None if the tuner may not judge the launch
 
     @property
     def replicas(self) -> int:

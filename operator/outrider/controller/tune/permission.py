@@ -101,11 +101,8 @@ def _observing(given: PermissionInput) -> Permission | None:
 
 def _refused(given: PermissionInput) -> _Note | None:
     refused = given.instructions.refused
-    return (
-        None
-        if refused is None
-        else (TuningReason.ANNOTATION_REFUSED, f"Outrider ignores an annotation: {refused}")
-    )
+    words = f"Outrider ignores an annotation: {refused}"
+    return None if refused is None else (TuningReason.ANNOTATION_REFUSED, words)
 
 
 def _expired(given: PermissionInput) -> _Note | None:

@@ -18,7 +18,6 @@ from outrider.api.conditions import (
     conditions_owned_by,
 )
 from outrider.api.reasons import DecisionReason, EventReason, LaunchReason, TuningReason
-from outrider.api.schedule import Schedule
 from outrider.api.status import (
     AppliedRow,
     DecisionRecord,
@@ -126,23 +125,23 @@ def failing(model: TunedModel, error: Exception, last: TunerReport, *, now: floa
         "Engines serve, with the static schedule once the last push expires. The operator's log has the "
         "traceback."
     )
-    said = ConditionUpdate(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
+    update = ConditionUpdate(ConditionStatus.FALSE, TuningReason.INTERNAL_ERROR, message)
     others = tuple(c for c in last.conditions if c.type != ConditionType.TUNING_ACTIVE)
-    return replace(last, conditions=(*_conditions([said], last, model, now), *others))
+    return replace(last, conditions=(*_conditions([update], last, model, now), *others))
 
 
 def _conditions(
-    said: Iterable[ConditionUpdate], last: TunerReport, model: TunedModel, unix_seconds: float
+    updates: Iterable[ConditionUpdate], last: TunerReport, model: TunedModel, now: float
 ) -> tuple[Condition, ...]:
-    now = _time(unix_seconds)
-    return conditions_of(said, before=last.conditions, generation=model.generation, now=now)
+    return conditions_of(updates, before=last.conditions, generation=model.generation, now=_time(now))
 
 
 def _speculation(
     outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None
 ) -> SpeculationStatus:
     engines, push = outcome.engines, outcome.actuated.push
-    table = None if outcome.without_drafter else outcome.actuated.in_force
+    in_force = outcome.actuated.in_force
+    table = None if outcome.without_drafter or in_force is None else in_force.merged()
     return SpeculationStatus(
         state=_state(outcome),
         simulated=", ".join(engines.simulated) or None,
@@ -150,8 +149,8 @@ def _speculation(
         step_time_profile=describe(engines.profile, engines.differing),
         fast_loop=outcome.actuated.fast_loop,
         epoch=push.epoch if push else None,
-        schedule=_rows(table) if table else None,
-        schedule_summary=str(table.merged()) if table else None,
+        schedule=[AppliedRow.model_validate(row) for row in table.to_wire()] if table else None,
+        schedule_summary=str(table) if table else None,
         applied_replicas=outcome.actuated.replicas,
         acceptance_rate=acceptance.rate if acceptance else None,
         acceptance_length=acceptance.length if acceptance else None,
@@ -169,81 +168,59 @@ def _state(outcome: TickOutcome) -> SpeculationState:
     return SpeculationState.ACTIVE if table.values() != {0} else SpeculationState.SOFT_OFF
 
 
-def _rows(table: Schedule) -> list[AppliedRow]:
-    return [
-        AppliedRow(max_batch_size=row.max_batch_size, num_speculative_tokens=row.num_speculative_tokens)
-        for row in table.merged().rows
-    ]
-
-
 def _decisions(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
-    decision = outcome.decision
+    """The newest records: with a relaunch that begins, a reset or another schedule, and measured gains."""
+    decision, before = outcome.decision, outcome.before.merged()
     kept = _with_relaunch(outcome, kept)
     if outcome.reset is not None:
-        return (_reset(outcome, outcome.reset), *kept)[:KEPT_DECISIONS]
+        record = _record(outcome, before, outcome.wanted.merged(), EventReason.TUNER_RESET, outcome.reset)
+        return (record, *kept)[:KEPT_DECISIONS]
     if decision is None or outcome.relaunches_tables:
         return kept
     if not outcome.observes:  # in mode Observe nothing changed, so no gain was measured
-        kept = _with_measured_gain(decision, kept)
+        kept = _with_gain(kept, _CHOICES, decision.measured_gain)
     if not decision.changed or decision.kind is Kind.HOLD:
         return kept
-    record = DecisionRecord(
-        time=_time(outcome.now),
-        from_=str(outcome.before.merged()),
-        to=str(decision.schedule.merged()),
-        reason=decision.reason,
-        message=decision.sentence,
-        would=True if outcome.observes else None,
-        expected_gain=None if decision.expected_gain is None else 1 + decision.expected_gain,
-    )
-    return (record, *kept)[:KEPT_DECISIONS]
-
-
-def _reset(outcome: TickOutcome, sentence: str) -> DecisionRecord:
-    return DecisionRecord(
-        time=_time(outcome.now),
-        from_=str(outcome.before.merged()),
-        to=str(outcome.wanted.merged()),
-        reason=EventReason.TUNER_RESET,
-        message=sentence,
-    )
+    record = _record(outcome, before, decision.schedule.merged(), decision.reason, decision.sentence)
+    more = {"expected_gain": _as_ratio(decision.expected_gain), "would": outcome.observes or None}
+    return (record.model_copy(update=more), *kept)[:KEPT_DECISIONS]
 
 
 def _with_relaunch(outcome: TickOutcome, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
-    """The records with a relaunch that begins and the measured gain of the last one."""
     found = outcome.actuated.launch
     if found is None or found.error is not None:
         return kept
-    if found.verdict.measured_gain is not None:
-        kept = _with_gain(kept, (LaunchReason.RELAUNCHING,), found.verdict.measured_gain)
-    order, verdict = found.verdict.state.order, found.verdict
-    if order.launch == found.before.launch:
+    verdict = found.verdict
+    kept = _with_gain(kept, (LaunchReason.RELAUNCHING,), verdict.measured_gain)
+    launch, reason = verdict.state.order.launch, verdict.reason or LaunchReason.RELAUNCHING
+    if launch == found.before.launch:
         return kept
-    record = DecisionRecord(
-        time=_time(outcome.now),
-        from_=str(found.before.launch) or _SPEC,
-        to=str(order.launch) or _SPEC,
-        reason=verdict.reason or LaunchReason.RELAUNCHING,
-        message=verdict.sentence,
-        expected_gain=None if verdict.expected_gain is None else 1 + verdict.expected_gain,
+    record = _record(
+        outcome, str(found.before.launch) or _SPEC, str(launch) or _SPEC, reason, verdict.sentence
     )
-    return (record, *kept)[:KEPT_DECISIONS]
+    more = {"expected_gain": _as_ratio(verdict.expected_gain)}
+    return (record.model_copy(update=more), *kept)[:KEPT_DECISIONS]
 
 
-def _with_measured_gain(decision: Decision, kept: tuple[DecisionRecord, ...]) -> tuple[DecisionRecord, ...]:
-    """The records with the gain that this tick measured, at the last chosen K and not at a trial."""
-    return kept if decision.measured_gain is None else _with_gain(kept, _CHOICES, decision.measured_gain)
+def _record(outcome: TickOutcome, before: object, after: object, reason: str, message: str) -> DecisionRecord:
+    return DecisionRecord(
+        time=_time(outcome.now), from_=str(before), to=str(after), reason=reason, message=message
+    )
 
 
 def _with_gain(
-    kept: tuple[DecisionRecord, ...], reasons: tuple[str, ...], gain: float
+    kept: tuple[DecisionRecord, ...], reasons: tuple[str, ...], gain: float | None
 ) -> tuple[DecisionRecord, ...]:
-    """The records with the gain at the newest one of these reasons, unless it has one."""
+    """The records with a measured gain at the newest one of these reasons, unless it has one."""
     chosen = next((index for index, record in enumerate(kept) if record.reason in reasons), None)
-    if chosen is None or kept[chosen].measured_gain is not None:
+    if gain is None or chosen is None or kept[chosen].measured_gain is not None:
         return kept
-    record = kept[chosen].model_copy(update={"measured_gain": 1 + gain})
+    record = kept[chosen].model_copy(update={"measured_gain": _as_ratio(gain)})
     return (*kept[:chosen], record, *kept[chosen + 1 :])
+
+
+def _as_ratio(gain: float | None) -> float | None:
+    return None if gain is None else 1 + gain
 
 
 def _speedup(decision: Decision | None) -> Speedup | None:

@@ -232,22 +232,20 @@ class TuningLoop:
 
     async def _tick_supervised(self, tuned: _Tuned, measured: Measured) -> None:
         async with tuned.turn:
-            if not self._cpu.rest(tuned.model.uid):
-                await self._tick_safely(tuned, measured)
-
-    async def _tick_safely(self, tuned: _Tuned, measured: Measured) -> None:
-        try:
-            with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
-                await self._cpu.spend(tuned.model.uid, self._tick_model(tuned, measured))
-            tuned.failures = 0
-        except Exception as error:  # supervision: one model's defect must not stop the others
-            log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
-            self._metrics.tuning_failures.inc()
-            tuned.failures += 1
-            if tuned.failures > _PASSING_FAILURES:
-                now = self._clock()
-                tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
-                tuned.writes.report(tuned.model, tuned.reported, now=now)
+            if self._cpu.rest(tuned.model.uid):
+                return
+            try:
+                with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
+                    await self._cpu.spend(tuned.model.uid, self._tick_model(tuned, measured))
+                tuned.failures = 0
+            except Exception as error:  # supervision: one model's defect must not stop the others
+                log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
+                self._metrics.tuning_failures.inc()
+                tuned.failures += 1
+                if tuned.failures > _PASSING_FAILURES:
+                    now = self._clock()
+                    tuned.reported = failing(tuned.model, error, tuned.reported, now=now)
+                    tuned.writes.report(tuned.model, tuned.reported, now=now)
 
     async def _tick_model(self, tuned: _Tuned, measured: Measured) -> None:
         tuner = tuned.tuner = tuned.tuner or await self._begin(tuned)
