@@ -42,13 +42,25 @@ class DraftingModel:
 
 def draft_model(model: Architecture, where: str) -> DraftingModel:
     """A small model of its own. where: the source of its dimensions."""
+    return _separate(Method.DRAFT_MODEL, model, where, model.weight_bytes, model.bytes_read(1))
+
+
+def block_drafter(method: Method, model: Architecture, where: str) -> DraftingModel:
+    """A small network that drafts several tokens at once and shares embeddings and output with its target."""
+    layers = max(0.0, model.weight_bytes - Precision.BF16.bytes * model.table_parameters)
+    return _separate(method, model, where, layers, layers)
+
+
+def _separate(
+    method: Method, model: Architecture, where: str, weight_bytes: float, bytes_read: float
+) -> DraftingModel:
     if model.unknown:
-        return unknown_size(Method.DRAFT_MODEL, model.name, "; ".join(model.unknown))
+        return unknown_size(method, model.name, "; ".join(model.unknown))
     return DraftingModel(
-        Method.DRAFT_MODEL,
+        method,
         model.name,
-        model.weight_bytes,
-        model.bytes_read(1),
+        weight_bytes,
+        bytes_read,
         model.active_parameters,
         model.cache_bytes_per_token,
         source=Source(f"drafter {model.name}", Evidence.READ, where),
@@ -111,23 +123,6 @@ def prediction_layer(target: Architecture) -> DraftingModel:
         cache_heads=kind.heads,
         expert_weight_bytes=experts,
         unknown="; ".join(target.unknown) or None,
-    )
-
-
-def block_drafter(method: Method, model: Architecture, where: str) -> DraftingModel:
-    """A small network that drafts several tokens at once and shares embeddings and output with its target."""
-    if model.unknown:
-        return unknown_size(method, model.name, "; ".join(model.unknown))
-    layers = max(0.0, model.weight_bytes - Precision.BF16.bytes * model.table_parameters)
-    return DraftingModel(
-        method,
-        model.name,
-        layers,
-        layers,
-        model.active_parameters,
-        model.cache_bytes_per_token,
-        source=Source(f"drafter {model.name}", Evidence.READ, where),
-        cache_heads=model.full_attention.heads,
     )
 
 

@@ -7,7 +7,7 @@ here is said to be unknown: it is never taken for 16 bits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 
@@ -18,6 +18,8 @@ from outrider.sizing.architecture import Precision
 Modules = Iterable[tuple[str, int]]
 """Names of linear modules as in ``layers.3.mlp.gate_proj``, and the weights of each."""
 _Settings = Mapping[str, JsonValue]
+_Group = tuple[Callable[[str], bool], float, Precision]
+"""Whether a module is of the group, and bytes and format of its weights."""
 
 SIXTEEN_BITS = Precision.BF16.bytes
 _PREFIXES = ("", "model.", "model.language_model.", "language_model.model.", "language_model.")
@@ -102,19 +104,21 @@ def _by_groups(settings: _Settings) -> Format:
     groups = settings.get("config_groups")
     if not isinstance(groups, dict) or not groups:
         raise UnknownFormat("quantisation without config_groups")
-    found = [_group(group) for group in groups.values()]
-    skipped = _skipped(settings)
-    main = min((each for each in found), key=lambda each: each[1])
+    return _first_of([_group(group) for group in groups.values()], _skipped(settings))
+
+
+def _first_of(found: Sequence[_Group], skipped: _Skipped) -> Format:
+    """Each module has the width of the first group that names it; 16 bits where none does."""
 
     def width(name: str) -> float:
         if skipped(name):
             return SIXTEEN_BITS
-        return next((wide for targets, wide, _ in found if targets(name)), SIXTEEN_BITS)
+        return next((wide for names, wide, _ in found if names(name)), SIXTEEN_BITS)
 
-    return Format(main[2], width)
+    return Format(min(found, key=lambda each: each[1])[2], width)
 
 
-def _group(group: JsonValue) -> tuple[Callable[[str], bool], float, Precision]:
+def _group(group: JsonValue) -> _Group:
     if not isinstance(group, dict):
         raise UnknownFormat("quantisation with an unreadable config_groups")
     named = group.get("targets") or ["Linear"]
@@ -175,18 +179,11 @@ def _modelopt(settings: _Settings) -> Format:
         name: _algorithm(str(each.get("quant_algo")).upper()) if isinstance(each, dict) else Precision.BF16
         for name, each in layers.items()
     }
-    by_precision = {
-        precision: _Skipped([name for name, own in widths.items() if own is precision])
+    found = [
+        (_Skipped([name for name, own in widths.items() if own is precision]), precision.bytes, precision)
         for precision in dict.fromkeys(widths.values())
-    }
-    skipped = _skipped(settings)
-
-    def width(name: str) -> float:
-        if skipped(name):
-            return SIXTEEN_BITS
-        return next((p.bytes for p, named in by_precision.items() if named(name)), SIXTEEN_BITS)
-
-    return Format(min(by_precision, key=lambda precision: precision.bytes), width)
+    ]
+    return _first_of(found, _skipped(settings))
 
 
 def _algorithm(name: str) -> Precision:

@@ -41,44 +41,34 @@ class Preset:
     ceiling_source: Source
 
 
-def _preset(data: str, evidence: Evidence, why: str, ceiling: int, ceiling_source: Source) -> Preset:
+def _preset(
+    data: str, ceiling: int, why_ceiling: str, *, guess: str = "", ceiling_evidence: Evidence = Evidence.READ
+) -> Preset:
+    """guess: why the acceptance of this data set is taken for the task; empty: it is of this task."""
     shares = (1.0, *SURVIVAL[data])
-    acceptance = tuple(after / before for before, after in pairwise(shares))
     where = f"{data} in {_PAPER}"
     return Preset(
-        acceptance,
-        Source("acceptance", evidence, f"{where}; {why}" if why else where),
+        tuple(after / before for before, after in pairwise(shares)),
+        Source("acceptance", Evidence.ASSUMED, f"{where}; {guess}")
+        if guess
+        else Source("acceptance", Evidence.READ, where),
         ceiling,
-        ceiling_source,
+        Source("largest K", ceiling_evidence, why_ceiling),
     )
 
 
-def _ceiling(evidence: Evidence, where: str) -> Source:
-    return Source("largest K", evidence, where)
-
-
 PRESETS: dict[Task, Preset] = {
-    Task.CHAT: _preset(
-        "sharegpt", Evidence.READ, "", 5, _ceiling(Evidence.READ, "rule of thumb: start with 3 to 5")
-    ),
-    Task.CODE: _preset(
-        "instructcoder", Evidence.READ, "", 7, _ceiling(Evidence.READ, "rule of thumb: 6 to 8 for code")
-    ),
-    Task.SUMMARY: _preset(
-        "cnn", Evidence.READ, "", 3, _ceiling(Evidence.READ, "rule of thumb: 2 to 3 is the common sweet spot")
-    ),
+    Task.CHAT: _preset("sharegpt", 5, "rule of thumb: start with 3 to 5"),
+    Task.CODE: _preset("instructcoder", 7, "rule of thumb: 6 to 8 for code"),
+    Task.SUMMARY: _preset("cnn", 3, "rule of thumb: 2 to 3 is the common sweet spot"),
     Task.RAG: _preset(
-        "cnn",
-        Evidence.ASSUMED,
-        "answers repeat their sources as summaries do",
-        5,
-        _ceiling(Evidence.READ, "rule of thumb: 5 for retrieval"),
+        "cnn", 5, "rule of thumb: 5 for retrieval", guess="answers repeat their sources as summaries do"
     ),
     Task.AGENTS: _preset(
         "gsm8k",
-        Evidence.ASSUMED,
-        "nothing is published of agents, this is reasoning in steps",
         5,
-        _ceiling(Evidence.ASSUMED, "as for chat"),
+        "as for chat",
+        guess="nothing is published of agents, this is reasoning in steps",
+        ceiling_evidence=Evidence.ASSUMED,
     ),
 }
