@@ -94,13 +94,14 @@ def _cache(mount: Mount, workload: Workload) -> Json | None:
         size = text(an_object(an_object(claim.get("resources")).get("requests")).get("storage"))
         if size is None:
             return None
-        cache: Json = {"size": size}
-        storage_class = text(claim.get("storageClassName"))
         modes = claim.get("accessModes")
-        if storage_class is not None:
-            cache["storageClass"] = storage_class
-        if isinstance(modes, list) and "ReadWriteMany" in modes:
-            cache["accessMode"] = "ReadWriteMany"
+        shared = isinstance(modes, list) and "ReadWriteMany" in modes
+        fields: Json = {
+            "size": size,
+            "storageClass": text(claim.get("storageClassName")),
+            "accessMode": "ReadWriteMany" if shared else None,
+        }
+        cache: Json = {name: value for name, value in fields.items() if value is not None}
         findings.check(
             what,
             "it is spec.cache now: one claim for all pods, which Outrider makes, in place of one for each",

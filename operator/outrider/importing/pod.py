@@ -63,18 +63,14 @@ def pod_template(workload: Workload, container: Json, taken: Taken) -> Json:
     mounted, volumes = _volumes(workload, container, taken)
     if mounted:
         engine["volumeMounts"] = mounted
-    spec = _pod(workload.pod, findings, claims=taken.claims)
     beside = _beside(workload, container, findings)
-    containers: list[JsonValue] = [
-        *([{"name": CONTAINER, **engine}] if engine else []),
-        *beside.pop("containers", []),
-    ]
-    if containers:
-        spec["containers"] = containers
-    if beside.get("initContainers"):
-        spec["initContainers"] = list(beside["initContainers"])
-    if volumes:
-        spec["volumes"] = volumes
+    fields: Json = {
+        **_pod(workload.pod, findings, claims=taken.claims),
+        "containers": [*([{"name": CONTAINER, **engine}] if engine else []), *beside["containers"]],
+        "initContainers": beside["initContainers"],
+        "volumes": volumes,
+    }
+    spec: Json = {name: value for name, value in fields.items() if value != []}
     parts: Json = {"metadata": _metadata(workload), "spec": spec}
     return {name: part for name, part in parts.items() if part}
 
@@ -88,19 +84,13 @@ def _engine(container: Json, taken: Taken, findings: Findings) -> Json:
             findings.dropped(name, _MADE[name])
         else:
             engine[name] = value
-    if taken.environment:
-        engine["env"] = list(taken.environment)
-    security = _security(
-        an_object(container.get("securityContext")), "the container's securityContext", findings
-    )
-    if security:
-        engine["securityContext"] = security
+    context = an_object(container.get("securityContext"))
+    security = _security(context, "the container's securityContext", findings)
     lifecycle = dict(an_object(container.get("lifecycle")))
     if lifecycle.pop("preStop", None) is not None:
         findings.dropped("lifecycle.preStop", "Outrider drains an engine before it ends")
-    if lifecycle:
-        engine["lifecycle"] = lifecycle
-    return engine
+    own: Json = {"env": list(taken.environment), "securityContext": security, "lifecycle": lifecycle}
+    return engine | {name: value for name, value in own.items() if value}
 
 
 def _security(context: Json, where: str, findings: Findings) -> Json:
@@ -204,8 +194,8 @@ def _pod(pod: Json, findings: Findings, *, claims: bool) -> Json:
 
 def _beside(workload: Workload, container: Json, findings: Findings) -> dict[str, list[JsonValue]]:
     """The other containers, with their volumes under the names that Outrider leaves free."""
-    found = dict[str, list[JsonValue]]()
-    for kind in ("containers", "initContainers"):
+    found: dict[str, list[JsonValue]] = {"containers": [], "initContainers": []}
+    for kind in found:
         for other in objects(workload.pod.get(kind)):
             if other is container:
                 continue
@@ -225,7 +215,7 @@ def _beside(workload: Workload, container: Json, findings: Findings) -> dict[str
                 for each in objects(clean.get("volumeMounts"))
                 if str(each.get("name")) not in workload.claims
             ]
-            found.setdefault(kind, []).append({**clean, "volumeMounts": mounts} if mounts else clean)
+            found[kind].append({**clean, "volumeMounts": mounts} if mounts else clean)
     return found
 
 
