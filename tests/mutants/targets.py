@@ -75,7 +75,6 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/engine/state.py": "tests/unit/engine",
     "operator/outrider/telemetry/budget.py": "tests/unit/telemetry/test_budget.py",
     "operator/outrider/telemetry/cells.py": _WINDOWS,
-    "operator/outrider/telemetry/deltas.py": _WINDOWS,
     "operator/outrider/telemetry/replicas.py": "tests/unit/telemetry/test_replicas.py",
     "operator/outrider/telemetry/windows.py": _WINDOWS,
     "engine_image/protocol/outrider_protocol/schedule.py": (

@@ -13,5 +13,5 @@ def as_object(value: object) -> Json:
 
 
 def as_objects(value: object) -> list[Json]:
-    """Return the objects among the entries of `value`; none if it is no list."""
+    """Return the objects among the entries of `value`; an empty list if it is not a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

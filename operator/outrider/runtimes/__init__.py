@@ -1,15 +1,20 @@
-"""The inference engines: one folder each, and the one registry of them, by `spec.engine.runtime`."""
+"""The inference engines: one folder each, named for its value of `spec.engine.runtime` in small letters.
+
+The package of a folder has the runtime as `RUNTIME`.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
 
 from outrider.api.spec import RuntimeKind, Spec
 from outrider.runtimes.metrics import Dialects, MetricsDialect
 from outrider.runtimes.runtime import Runtime
-from outrider.runtimes.vllm.runtime import Vllm
 
-RUNTIMES: dict[RuntimeKind, Runtime] = {RuntimeKind.VLLM: Vllm()}
+RUNTIMES: dict[RuntimeKind, Runtime] = {
+    kind: import_module(f"outrider.runtimes.{kind.lower()}").RUNTIME for kind in RuntimeKind
+}
 
 
 def runtime_of(spec: Spec) -> Runtime:

@@ -1,7 +1,7 @@
 """What the operator can do with running engines of a runtime. Pure.
 
-`outrider.engine.client` carries it out by Outrider's control API, which the plugin of each runtime serves:
-it reads the state, puts a schedule, and starts a probe.
+`outrider.engine.client` reads the state, puts a schedule and starts a probe. It uses Outrider's control API,
+which the plugin of each runtime serves.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ class EngineControl:
 
 
 NO_CONTROL = EngineControl()
-"""Of engines without a control API."""
+"""The abilities of engines without a control API."""

@@ -179,7 +179,7 @@ async def _missing(
 async def _metrics(cluster: ClusterClient, operator: Operator | None) -> Metrics | Silent | None:
     if operator is None or isinstance(operator.settings, Unseen):
         raise CannotLook("no operator was found, and only it knows its Prometheus")
-    if operator.settings.metrics_source is MetricsSourceKind.POD_SCRAPE:
+    if operator.settings.metrics_source is not MetricsSourceKind.PROMETHEUS:
         return None
     url = operator.settings.prometheus_url
     try:

@@ -1,0 +1,82 @@
+"""A runtime is one folder and one value of `RuntimeKind`: here a scratch one is added and planned with."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.api.reasons import DegradedReason
+from outrider.api.spec import RuntimeKind
+from outrider.plan import Plan
+from outrider.runtimes import RUNTIMES, missing_model
+from outrider_protocol.releases import DEFAULT_RELEASE
+from tests.unit.plan.factories import a_plan, arguments, engine_container, environment, pod_spec
+from tests.unit.runtimes.scratch import SCRATCH, Scratch, a_scratch_model
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUNTIMES, SCRATCH, Scratch())
+
+
+def planned(**spec: object) -> Plan:
+    return a_plan(a_scratch_model(**spec))
+
+
+@pytest.mark.parametrize("kind", RuntimeKind)
+def test_every_runtime_of_the_api_is_registered(kind: RuntimeKind) -> None:
+    assert kind in RUNTIMES, "add its folder to operator/outrider/runtimes"
+
+
+def test_a_model_is_planned_with_the_runtime_that_it_names() -> None:
+    result = planned()
+    container = engine_container(result)
+    assert (container["image"], container["command"]) == (f"scratch:{DEFAULT_RELEASE}", ["scratch"])
+    assert arguments(result) == ["serve", "qwen", "5"]
+    assert environment(result)["SCRATCH_MODE"] == "draft"
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
+    assert pod_spec(result)["terminationGracePeriodSeconds"] == 7
+
+
+def test_probes_ask_where_the_runtime_answers() -> None:
+    container = engine_container(planned())
+    paths = [
+        container[probe]["httpGet"]["path"]  # type: ignore[index]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+    ]
+    assert paths == ["/alive", "/alive", "/ready"]
+
+
+def test_nothing_of_vllm_is_in_the_pod_of_another_runtime() -> None:
+    text = str(engine_container(planned())).lower()
+    assert "vllm" not in text
+    assert "outrider_" not in text
+
+
+def test_a_runtime_refuses_what_it_cannot_do() -> None:
+    reason = "no pipelines; set spec.parallelism.pipeline to 1"
+    assert planned(method="mtp", parallelism={"pipeline": 2}).problems == (
+        (DegradedReason.UNSUPPORTED, reason),
+    )
+
+
+def test_an_overlay_cannot_take_a_runtime_its_variables() -> None:
+    mine = {"name": "engine", "env": [{"name": "SCRATCH_MODE", "value": "mine"}]}
+    ((reason, message),) = planned(podTemplate={"spec": {"containers": [mine]}}).problems
+    assert reason is DegradedReason.INVALID_SPEC
+    assert "env[SCRATCH_MODE]" in message
+
+
+def test_a_log_is_read_in_the_words_of_every_runtime() -> None:
+    assert missing_model("nothing at /models/x") == "/models/x"
+    assert missing_model("Invalid repository ID or local directory specified: '/models/y'.") == "/models/y"
+
+
+@pytest.mark.parametrize(("told", "share"), [({}, 0.92), ({"gpu-memory-utilization": 0.5}, 0.5)])
+def test_vllm_takes_its_own_share_of_memory_or_what_it_is_told(told: dict[str, float], share: float) -> None:
+    assert RUNTIMES[RuntimeKind.VLLM].gpu_memory_share(told) == share
+
+
+@pytest.mark.parametrize("given", [0, 1.5, -0.1, "nan", "most"])
+def test_a_share_of_memory_that_is_none_is_refused_by_its_field(given: float | str) -> None:
+    with pytest.raises(ValueError, match=r"spec\.engine\.args\.gpu-memory-utilization must be a number"):
+        RUNTIMES[RuntimeKind.VLLM].gpu_memory_share({"gpu-memory-utilization": given})
