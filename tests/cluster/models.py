@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from examples.kit.status import k_at
+from outrider_protocol.releases import CPU_RELEASE
 from tests.cluster.kubectl import (
     Object,
     apply,
@@ -133,7 +134,7 @@ BASE: Manifest = {
     "spec": {
         "model": {"uri": "hf://Qwen/Qwen3-8B"},
         "speculation": {"method": "ngram", "numSpeculativeTokens": 3},
-        "engine": {"version": "0.32.0", "image": "outrider/engine-cpu:dev"},
+        "engine": {"version": CPU_RELEASE, "image": "outrider/engine-cpu:dev"},
         "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
     },
 }

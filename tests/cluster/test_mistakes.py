@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from outrider.api.reasons import DegradedReason
+from outrider_protocol.releases import NEWEST_VERSION, version_text
 from tests.cluster.kubectl import KubectlError, Object, apply, condition, kubectl, wait_for
 from tests.cluster.models import BASE, Deploy, Manifest, deploying, model
 from tests.unit.api.admission_cases import merge_patch
@@ -83,7 +84,7 @@ DEGRADED = (
     ),
     Mistake(
         "version",
-        "set spec.engine.version to 0.33.0 or older",
+        f"set spec.engine.version to {version_text(NEWEST_VERSION)}.0 or older",
         {"engine": {"version": "0.99.0"}},
         DegradedReason.UNSUPPORTED,
     ),

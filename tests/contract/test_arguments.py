@@ -13,7 +13,7 @@ import yaml
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
 from outrider.runtimes.vllm.flags import FLAGS, SHORT, known
-from outrider_protocol.releases import parse_version
+from outrider_protocol.releases import CPU_RELEASE, DEFAULT_RELEASE, parse_version
 from tests.contract import engine_process
 from tests.unit.plan.factories import a_model, a_plan, arguments
 
@@ -36,7 +36,7 @@ names = "max_model_len", "tensor_parallel_size", "max_num_seqs", "speculative_co
 read = {example: parser.parse_args(words) for example, words in json.loads(sys.argv[1]).items()}
 print(json.dumps({example: {name: getattr(one, name) for name in names} for example, one in read.items()}))
 """
-VERSION = "0.32.0"
+VERSION = CPU_RELEASE
 """Of the engine of these tests."""
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "teams").glob("*.yaml"))
 
@@ -49,7 +49,7 @@ def read_model(path: Path) -> SpeculativeModel:
 
 
 def a_plan_of(path: Path) -> Plan:
-    return a_plan(read_model(path), settings=PlanSettings(engine_images={"0.33.0": "engine:0.33.0"}))
+    return a_plan(read_model(path), settings=PlanSettings(engine_images={DEFAULT_RELEASE: "engine:default"}))
 
 
 def printed(*program: str) -> str:

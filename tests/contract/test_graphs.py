@@ -23,6 +23,8 @@ from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.runtimes.vllm.limits import MAX_DEFAULT_BATCH, default_max_num_seqs
 from outrider.sizing.gpus import GPUS, Gpu
+from outrider_protocol.releases import CPU_RELEASE, parse_version
+from outrider_protocol.releases import RELEASES as SUPPORTED
 from tests.contract.engine import MODELS
 from tests.contract.engine_process import QUIET, run
 from tests.contract.twin import eagle3
@@ -30,10 +32,10 @@ from tests.contract.twin import eagle3
 pytestmark = pytest.mark.contract
 
 SCRIPT = Path(__file__).with_name("pretended_gpu.py")
-INSTALLED = "0.32.0"
-RELEASES = ("0.30.0", "0.31.0", INSTALLED, "0.33.0")
+INSTALLED = CPU_RELEASE
+RELEASES = tuple(release for release in SUPPORTED if parse_version(release) >= (0, 30))
 """Of those that are not installed the Python files are laid over the one that is."""
-V2_FOLLOWS = ("0.32.0", "0.33.0")
+V2_FOLLOWS = tuple(release for release in RELEASES if parse_version(release) >= (0, 32))
 CLASSES = ("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "MiMoForCausalLM", "MiMoMTPModel")
 CANDIDATES = [0, 1, 2, 3, 5]
 EVERY_LENGTH = [k + 1 for k in CANDIDATES]
@@ -167,7 +169,7 @@ def test_vllm_takes_the_runner_that_the_operator_reckons_with(resolved: Resolved
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_the_largest_batch_that_is_reckoned_with_is_vllms_own(resolved: Resolved, gpu: Gpu) -> None:
-    if gpu.name == "GB10" and resolved.release != "0.33.0":
+    if gpu.name == "GB10" and parse_version(resolved.release) < (0, 33):
         assert resolved.batches[gpu.name] == MAX_DEFAULT_BATCH
     else:
         assert resolved.batches[gpu.name] == default_max_num_seqs(gpu.name, gpu.memory_bytes)
