@@ -38,7 +38,7 @@ SURVIVAL_SECONDS = 30.0
 """Time constant of `FastLoop.survival`."""
 
 
-class Reason(StrEnum):
+class ChangeReason(StrEnum):
     """Why K is what it is."""
 
     START = "Start"
@@ -76,7 +76,7 @@ class FastLoop:
         """Steps that drafted more than `k` in order to see acceptance."""
         self.changes = 0
         """Of `k`."""
-        self.reason = Reason.START
+        self.reason = ChangeReason.START
         """The cause of the last change."""
         self._acceptance = Acceptance(max(model.candidates))
         self._uncounted = 0  # steps since drafts were counted
@@ -217,13 +217,13 @@ class FastLoop:
 
     def _change(self, k: int, batch: int, context_tokens: int, *, limited: bool) -> None:
         if limited:
-            self.reason = Reason.COST_MODEL if self._taught else Reason.LIMIT
+            self.reason = ChangeReason.COST_MODEL if self._taught else ChangeReason.LIMIT
         elif self._taught:
-            self.reason = Reason.COST_MODEL
+            self.reason = ChangeReason.COST_MODEL
         elif (batch, context_tokens) != (self._batch, self._context) and self._best_before() != k:
-            self.reason = Reason.BATCH
+            self.reason = ChangeReason.BATCH
         else:
-            self.reason = Reason.ACCEPTANCE
+            self.reason = ChangeReason.ACCEPTANCE
         if k == 0 and self._away > 0.0:
             # Else drafts misled: the text never left this spell.
             self._spell += SPELL_WEIGHT * (self._off - self._spell)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider_protocol.fast_loop import FastLoop, Reason
+from outrider_protocol.fast_loop import ChangeReason, FastLoop
 from outrider_protocol.schedule import Row
 from tests.unit.protocol.engines import KS, AnEngine, a_model, seconds
 
@@ -18,7 +18,7 @@ GOOD, BAD = 0.9, 0.05
 def test_k_of_the_schedule_stays_until_drafts_were_counted() -> None:
     loop = FastLoop(a_model(), k=2)
     assert [loop.choose(8, 8000) for _ in range(3)] == [2, 2, 2]
-    assert loop.reason is Reason.START
+    assert loop.reason is ChangeReason.START
 
 
 def test_text_that_the_drafter_foresees_gets_the_largest_k() -> None:
@@ -76,7 +76,7 @@ def test_smaller_batch_leaves_room_for_longer_drafts() -> None:
     engine.batch = 1
     engine.serve(0.6, 0.05)
     assert engine.loop.k > at_large
-    assert engine.loop.reason is Reason.BATCH
+    assert engine.loop.reason is ChangeReason.BATCH
 
 
 def test_longer_contexts_draft_less_where_drafts_cost_more_with_context() -> None:
@@ -94,7 +94,7 @@ def test_new_cost_model_keeps_what_was_counted() -> None:
     engine.serve(GOOD, 5.0)
     engine.loop.use(a_model(Row(None, 2)))
     assert engine.step(GOOD) == 2
-    assert engine.loop.reason is Reason.COST_MODEL
+    assert engine.loop.reason is ChangeReason.COST_MODEL
     engine.loop.use(a_model())
     assert engine.step(GOOD) == 5
 
@@ -104,7 +104,7 @@ def test_limit_of_a_larger_batch_holds_at_once() -> None:
     engine.serve(GOOD, 5.0)
     engine.batch = 9
     assert engine.step(GOOD) == 1
-    assert engine.loop.reason is Reason.LIMIT
+    assert engine.loop.reason is ChangeReason.LIMIT
 
 
 def test_new_requests_are_looked_at_at_once() -> None:
