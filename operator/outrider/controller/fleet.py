@@ -85,6 +85,16 @@ class TunedModel:
         return NO_CONTROL if self.relaunching.actuation is Actuation.ROLLOUT else self.control
 
     @property
+    def drafting_pods(self) -> tuple[EnginePod, ...]:
+        """The ready pods with a drafter."""
+        return tuple(pod for pod in self.pods if pod.drafts)
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
     def owner(self) -> Owner:
         """The model as the owner of objects."""
         return Owner(self.namespace, self.name, self.uid)

@@ -236,7 +236,7 @@ TIMING = Timing(tick=10, push_lease=60, settle=30)
 
 def a_store(world: World) -> TunerStore:
     """Of one model, before it was loaded. What it warns of is lost."""
-    return TunerStore(world, TIMING, since=NOW, warn=lambda _: None)
+    return TunerStore(world, TIMING, NOW, lambda _: None)
 
 
 TICK = 10

@@ -92,7 +92,7 @@ class ClusterApiServer:
     async def apply_status(self, model: TunedModel, part: dict[str, object]) -> None:
         """Write the tuning loop's part of status, and keep the answer."""
         answer = await self._cluster.apply_status(model.namespace, model.name, part, manager=TUNER_MANAGER)
-        self._answers.keep(answer, Key(model.namespace, model.name))
+        self._answers.keep(answer, model.key)
 
     async def event(self, model: TunedModel, reason: EventReason, note: str) -> None:
         """Write one Event about the model."""
@@ -106,7 +106,7 @@ class ClusterApiServer:
         except ValueError:
             pass  # it cannot be parsed, so this write replaces it
         await self._apply_config_map(model, launch_config_map(model.name), order.to_data())
-        self._on_order(Key(model.namespace, model.name))
+        self._on_order(model.key)
 
     async def read_state(self, model: TunedModel) -> str | None:
         """See `ApiServer.read_state`."""

@@ -98,16 +98,15 @@ class WriteQueue:
         self._written, self._written_at = part, now
 
     async def _attempt(self, what: str, model: TunedModel, writing: Awaitable[None]) -> None:
-        name = f"{model.namespace}/{model.name}"
         try:
             async with asyncio.timeout(self._timeout):
                 await writing
         except TimeoutError:
-            log.warning("%s of %s was not written within %g s", what, name, self._timeout)
+            log.warning("%s of %s was not written within %g s", what, model.key, self._timeout)
         except ClusterError as error:
-            log.warning("%s of %s was not written: %s", what, name, error)
+            log.warning("%s of %s was not written: %s", what, model.key, error)
         except Exception:  # supervision: a defect in one write must not stop all later ones
-            log.exception("%s of %s was not written", what, name)
+            log.exception("%s of %s was not written", what, model.key)
 
 
 def _without_numbers(part: dict[str, object]) -> object:

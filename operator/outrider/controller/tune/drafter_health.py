@@ -59,22 +59,23 @@ def drafter_health(
     acceptance: that of the last minute. last: the condition of the last report.
     """
     if _collapsed(outcome, last):
-        return _statement(DrafterReason.COLLAPSED, acceptance, answers)
-    if _mismatched(outcome, acceptance, last):
-        return _statement(DrafterReason.NOTHING_ACCEPTED, acceptance, answers)
-    if acceptance is None:
+        reason = DrafterReason.COLLAPSED
+    elif _mismatched(outcome, acceptance, last):
+        reason = DrafterReason.NOTHING_ACCEPTED
+    elif acceptance is None:
         return None
-    for least, reason in (
-        (EXCELLENT, DrafterReason.EXCELLENT),
-        (GOOD, DrafterReason.GOOD),
-        (MARGINAL, DrafterReason.MARGINAL),
-    ):
-        if acceptance.first >= least:
-            return _statement(reason, acceptance, answers)
-    return _statement(DrafterReason.POOR, acceptance, answers)
+    else:
+        reason = next((band for least, band in _BANDS if acceptance.first >= least), DrafterReason.POOR)
+    status = ConditionStatus.TRUE if reason in _HEALTHY else ConditionStatus.FALSE
+    return ConditionUpdate(status, reason, " ".join(_sentences(reason, acceptance, answers)))
 
 
-_HEALTHY = (DrafterReason.EXCELLENT, DrafterReason.GOOD, DrafterReason.MARGINAL)
+_BANDS = (
+    (EXCELLENT, DrafterReason.EXCELLENT),
+    (GOOD, DrafterReason.GOOD),
+    (MARGINAL, DrafterReason.MARGINAL),
+)
+_HEALTHY = tuple(reason for _, reason in _BANDS)
 
 _ADVICE = {
     DrafterReason.COLLAPSED: (
@@ -90,11 +91,6 @@ _ADVICE = {
         " that was trained on such text."
     ),
 }
-
-
-def _statement(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> ConditionUpdate:
-    status = ConditionStatus.TRUE if reason in _HEALTHY else ConditionStatus.FALSE
-    return ConditionUpdate(status, reason, " ".join(_sentences(reason, acceptance, answers)))
 
 
 def _sentences(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> Iterator[str]:

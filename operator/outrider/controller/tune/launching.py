@@ -136,6 +136,20 @@ def launched_table(model: TunedModel) -> Schedule:
     return model.order.launch.schedule or model.static
 
 
+def launched_pods(model: TunedModel) -> tuple[EnginePod, ...]:
+    """The ready pods with a drafter that were launched as ordered."""
+    ordered = replace(model.order.launch, drafter=True)
+    return tuple(pod for pod in model.drafting_pods if runs(pod, ordered, model))
+
+
+def launch_report(model: TunedModel) -> LaunchReport | None:
+    """The progress of a launch; None without pods with a drafter."""
+    drafting = model.drafting_pods
+    if not drafting:
+        return None
+    return LaunchReport(launched_table(model), running=len(launched_pods(model)), pods=len(drafting))
+
+
 def runs(pod: EnginePod, launch: Launch, model: TunedModel) -> bool:
     """Whether a pod has this launch configuration."""
     if pod.launch.drafter is not launch.drafter:

@@ -21,7 +21,7 @@ from outrider.controller.tune.engine_tables import (
     ScheduleVersions,
     UnpushedPods,
 )
-from outrider.controller.tune.launching import LaunchReport, LaunchTuner, launched_table, runs
+from outrider.controller.tune.launching import LaunchTuner, launch_report, launched_pods, launched_table
 from outrider.controller.tune.outcome import Actuated, EngineSummary, Observed, TickOutcome
 from outrider.controller.tune.permission import Permission, PermissionInput, permission
 from outrider.controller.tune.snapshot import TunerSnapshot, usable
@@ -58,43 +58,10 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadyPods:
-    """The ready pods, by their launch configuration."""
-
-    drafting: tuple[EnginePod, ...]
-    as_launched: tuple[EnginePod, ...]  # without pushes: those with the ordered schedule
-    bare: tuple[EnginePod, ...]  # without a drafter
-    rollout: bool  # schedules come with the launch; nothing is pushed
-    reads_state: bool
-
-    @classmethod
-    def of(cls, model: TunedModel) -> _ReadyPods:
-        """The ready pods of a model."""
-        rollout = not model.can.live_schedule
-        bare = tuple(pod for pod in model.pods if not pod.drafts)
-        drafting = tuple(pod for pod in model.pods if pod.drafts)
-        ordered = replace(model.order.launch, drafter=True)
-        launched = tuple(pod for pod in drafting if runs(pod, ordered, model)) if rollout else ()
-        return cls(drafting, launched, bare, rollout, model.can.reads_state)
-
-    @property
-    def with_plugin(self) -> tuple[EnginePod, ...]:
-        """Pods that report their state."""
-        return (*self.drafting, *self.bare) if self.reads_state else ()
-
-    def report(self, table: Schedule) -> LaunchReport | None:
-        """The progress of a launch; None if schedules are pushed, and without pods with a drafter."""
-        if not self.rollout or not self.drafting:
-            return None
-        return LaunchReport(table, running=len(self.as_launched), pods=len(self.drafting))
-
-
-@dataclass(frozen=True, slots=True)
 class _Tick:
     """The facts that one tick starts from."""
 
     model: TunedModel
-    ready: _ReadyPods
     policy: Policy
     permission: Permission
     term: int
@@ -188,34 +155,33 @@ class ModelTuner:
         policy = self._continue(model)
         self._follow_clock(now)
         term, rule = self._engines.term(), self._permission(model, now)
-        tick = _Tick(model, _ReadyPods.of(model), policy, rule, term, now)
-        ready = tick.ready
+        tick = _Tick(model, policy, rule, term, now)
+        live, drafting = model.can.live_schedule, model.drafting_pods
+        reporting = model.pods if model.can.reads_state else ()
         observed, bare = self._observe(tick, measured)
-        before = launched_table(model) if ready.rollout else self._pushed.wanted or self._tuner_state.schedule
+        before = (self._pushed.wanted or self._tuner_state.schedule) if live else launched_table(model)
         reset = self._reset_if_requested(tick)
         # Until a pod with a drafter is measured, the others must not count as the whole model.
-        apart = bare if observed or not ready.drafting else ()
+        apart = bare if observed or not drafting else ()
         if self._profile is None and measured is not None:
             # The first decision about a launch uses the profile that its engines measured.
-            told = await self._introductions.of(ready.with_plugin)
-            self._profile = newest(None, _of(ready.drafting, told))
+            told = await self._introductions.of(reporting)
+            self._profile = newest(None, _of(drafting, told))
         decision = self._decide(tick, observed, apart) if tick.decides and reset is None else None
         wanted = self._wanted(tick, decision)
-        teaching = self._cost_models.of_tick(
-            model, tick.permission, decision, ready.drafting, self._introductions.known
-        )
+        teaching = self._cost_models.of_tick(model, rule, decision, drafting, self._introductions.known)
         push, told = await asyncio.gather(
-            self._push(tick, wanted, teaching), self._introductions.of(ready.with_plugin)
+            self._push(tick, wanted, teaching), self._introductions.of(reporting)
         )
-        drafting = _of(ready.drafting, told)
-        self._profile = newest(self._profile, drafting)
+        introduced = _of(drafting, told)
+        self._profile = newest(self._profile, introduced)
         probe = await self._probe(tick, decision, push)
         # Last, since it may have to wait for the API server.
-        launch = await self._launches.tick(model, policy, decision, tick.permission, now)
+        launch = await self._launches.tick(model, policy, decision, rule, now)
         return TickOutcome(
             model=model,
             now=now,
-            permission=tick.permission,
+            permission=rule,
             decision=decision,
             before=before,
             wanted=wanted,
@@ -225,11 +191,11 @@ class ModelTuner:
                 note=_note(model, measured),
             ),
             actuated=Actuated(
-                in_force=(wanted if ready.as_launched else None) if ready.rollout else self._pushed.in_force,
+                in_force=self._pushed.in_force if live else wanted if launched_pods(model) else None,
                 push=push,
                 fast_loop=described(teaching, self._pushed.fast_loops.values()),
                 probe=probe,
-                launched=ready.report(wanted),
+                launched=None if live else launch_report(model),
                 launch=launch,
             ),
             engines=EngineSummary(
@@ -237,7 +203,7 @@ class ModelTuner:
                 cuda_graphs=each_once(one.cuda_graphs for one in told),
                 max_num_seqs=model.max_num_seqs or batch_of_all(told),
                 profile=self._profile,
-                differing=differing(self._profile, drafting),
+                differing=differing(self._profile, introduced),
             ),
             reset=reset,
         )
@@ -297,23 +263,23 @@ class ModelTuner:
         self, tick: _Tick, measured: Measured
     ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
         """Observations of the pods with the wanted schedule, and of those without a drafter."""
-        ready, now = tick.ready, tick.now
-        self._launched.follow(ready.as_launched, now)
-        self._bare.follow(ready.bare, now)
+        model, now = tick.model, tick.now
+        self._launched.follow(() if model.can.live_schedule else launched_pods(model), now)
+        self._bare.follow([pod for pod in model.pods if not pod.drafts], now)
         if measured is None or isinstance(measured, MetricsError):
             return (), ()
         model, age = tick.model, self._timing.max_sample_age
         metrics = PodMetricsReader(model.namespace, model.metrics, measured, now, age)
         bare = self._bare.observe(metrics)
-        if ready.rollout:
+        if not model.can.live_schedule:
             return self._launched.observe(metrics), bare
-        return self._pushed.observe(ready.drafting, metrics), bare
+        return self._pushed.observe(model.drafting_pods, metrics), bare
 
     def _decide(
         self, tick: _Tick, observed: tuple[Observation, ...], bare: tuple[Observation, ...]
     ) -> Decision:
         policy, in_force = tick.policy, None
-        if tick.ready.rollout:
+        if not tick.model.can.live_schedule:
             policy, in_force = policy.relaunching(), launched_table(tick.model)
         elif tick.model.mode is TuningMode.OBSERVE:
             in_force = tick.model.static
@@ -332,7 +298,7 @@ class ModelTuner:
         return decision
 
     def _wanted(self, tick: _Tick, decision: Decision | None) -> Schedule:
-        if tick.ready.rollout:
+        if not tick.model.can.live_schedule:
             return launched_table(tick.model)
         if tick.permission.table is not None:
             return tick.permission.table
@@ -341,11 +307,11 @@ class ModelTuner:
         return self._tuner_state.schedule if decision is None else decision.schedule
 
     async def _push(self, tick: _Tick, wanted: Schedule, teaching: Teaching) -> PushReport | None:
-        if tick.ready.rollout:
+        if not tick.model.can.live_schedule:
             return None
         model, taught = teaching.cost_model, teaching.pods
         return await self._pushed.push(
-            tick.ready.drafting, wanted, term=tick.term, cost_model=model, taught=taught
+            tick.model.drafting_pods, wanted, term=tick.term, cost_model=model, taught=taught
         )
 
     async def _probe(

@@ -6,7 +6,6 @@ import logging
 
 from outrider.api.schedule import Schedule
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import Key
 from outrider.controller.traces import annotate_span
 from outrider.controller.tune.demand import Capacity, demand
 from outrider.controller.tune.outcome import TickOutcome
@@ -23,7 +22,7 @@ def record(outcome: TickOutcome, metrics: OwnMetrics) -> None:
 
 
 def _count(outcome: TickOutcome, metrics: OwnMetrics) -> None:
-    key = Key(outcome.model.namespace, outcome.model.name)
+    key = outcome.model.key
     push, probe = outcome.actuated.push, outcome.actuated.probe
     metrics.tuning.ticked(key, outcome.decision, outcome.model.policy)
     if probe is not None:
@@ -55,19 +54,19 @@ def _show_demand(outcome: TickOutcome, metrics: OwnMetrics) -> None:
 
 
 def _log(outcome: TickOutcome) -> None:
-    name = f"{outcome.model.namespace}/{outcome.model.name}"
+    key = outcome.model.key
     decision, probe, launch = outcome.decision, outcome.actuated.probe, outcome.actuated.launch
     if outcome.reset is not None:
-        log.info("%s: %s", name, outcome.reset)
+        log.info("%s: %s", key, outcome.reset)
     if decision is not None:
         level = logging.INFO if decision.changed else logging.DEBUG
-        log.log(level, "%s: %s (%s): %s", name, decision.kind, decision.reason, decision.sentence)
+        log.log(level, "%s: %s (%s): %s", key, decision.kind, decision.reason, decision.sentence)
     if launch is not None and launch.error is not None:
-        log.warning("%s: the launch order failed: %s", name, launch.error)
+        log.warning("%s: the launch order failed: %s", key, launch.error)
     elif launch is not None and launch.ordered:
-        log.info("%s: %s: %s", name, launch.verdict.reason, launch.verdict.sentence)
+        log.info("%s: %s: %s", key, launch.verdict.reason, launch.verdict.sentence)
     if probe is not None:
-        log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", name, probe)
+        log.log(logging.WARNING if probe.failed else logging.INFO, "%s: %s", key, probe)
 
 
 def _trace(outcome: TickOutcome) -> None:

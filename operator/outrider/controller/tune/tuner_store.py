@@ -35,7 +35,7 @@ class TunerStore:
     """
 
     def __init__(
-        self, api_server: ApiServer, timing: Timing, *, since: float, warn: Callable[[Event], None]
+        self, api_server: ApiServer, timing: Timing, since: float, warn: Callable[[Event], None]
     ) -> None:
         self._api_server = api_server
         self._timing = timing
@@ -68,9 +68,9 @@ class TunerStore:
             except (StateError, NameTaken) as error:
                 problem = str(error)
             except ClusterError as error:
-                log.warning("%s/%s: the tuner state was not read: %s", model.namespace, model.name, error)
+                log.warning("%s: the tuner state was not read: %s", model.key, error)
             except Exception as error:  # supervision: the model is tuned even if its state cannot be read
-                log.exception("%s/%s: the tuner state was not read", model.namespace, model.name)
+                log.exception("%s: the tuner state was not read", model.key)
                 problem = f"internal error, see the operator's log: {type(error).__name__}"
         self._since = min(self._since, now)  # later only after a clock that was ahead
         if problem is None and now - self._since >= self._timing.push_lease:
@@ -130,7 +130,7 @@ class TunerStore:
             self._deleted = True
             return
         except ClusterError as error:
-            log.warning("%s/%s: the tuner state was not written: %s", model.namespace, model.name, error)
+            log.warning("%s: the tuner state was not written: %s", model.key, error)
             return  # the next tick saves again
         if problem is not None and problem != self._problem:
             note = (
@@ -157,7 +157,7 @@ class TunerStore:
         return None
 
     def _report(self, model: TunedModel, reason: EventReason, note: str) -> None:
-        log.error("%s/%s: %s", model.namespace, model.name, note)
+        log.error("%s: %s", model.key, note)
         self._warn(Event(reason, note))
 
 

@@ -235,11 +235,11 @@ class TuningLoop:
             if self._cpu.rest(tuned.model.uid):
                 return
             try:
-                with self._traces.span("tick", Key(tuned.model.namespace, tuned.model.name)):
+                with self._traces.span("tick", tuned.model.key):
                     await self._cpu.spend(tuned.model.uid, self._tick_model(tuned, measured))
                 tuned.failures = 0
             except Exception as error:  # supervision: one model's defect must not stop the others
-                log.exception("tick of %s/%s failed", tuned.model.namespace, tuned.model.name)
+                log.exception("tick of %s failed", tuned.model.key)
                 self._metrics.tuning_failures.inc()
                 tuned.failures += 1
                 if tuned.failures > _PASSING_FAILURES:
@@ -263,14 +263,8 @@ class TuningLoop:
         """A tuner with the stored state of an earlier process; None while that is being read."""
         if not await tuned.store.load(tuned.model, now=self._clock()):
             return None
-        return ModelTuner(
-            self._engines,
-            self._api_server,
-            tuned.store,
-            self._timing,
-            uid=tuned.model.uid,
-            clock=self._clock,
-        )
+        model, engines, api_server = tuned.model, self._engines, self._api_server
+        return ModelTuner(engines, api_server, tuned.store, self._timing, uid=model.uid, clock=self._clock)
 
     def _report_overspent(self, uid: str, overspent: Overspent) -> None:
         tuned = self._tuned.get(uid)
@@ -279,12 +273,10 @@ class TuningLoop:
             tuned.writes.emit(tuned.model, [event])
 
     def _met(self, model: TunedModel) -> _Tuned:
-        store = TunerStore(
-            self._api_server,
-            self._timing,
-            since=self._clock(),
-            warn=lambda event: writes.emit(model, [event]),
-        )
+        def warn(event: Event) -> None:
+            writes.emit(model, [event])
+
+        store = TunerStore(self._api_server, self._timing, self._clock(), warn)
         writes = WriteQueue(self._api_server, store, timeout_seconds=self._timing.write)
         return _Tuned(model, TunerReport.continued(model.status), store, writes)
 
@@ -312,4 +304,4 @@ class TuningLoop:
             self._cpu.forget(uid)
             gone.store.stop()
             gone.writes.stop()
-            self._metrics.tuning.forget(Key(gone.model.namespace, gone.model.name))
+            self._metrics.tuning.forget(gone.model.key)
