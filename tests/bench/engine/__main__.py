@@ -32,14 +32,12 @@ from tests.bench.engine import picture, plan
 from tests.bench.engine.drive import Bench
 from tests.bench.engine.engines import Engine, law_of, plain_manifest, speculative_manifest
 from tests.bench.engine.figures import Analysis
-from tests.bench.engine.journal import Journal, OtherPlan
 from tests.bench.engine.knowledge import offline_profile
-from tests.bench.engine.pace import paced
+from tests.bench.engine.pace import paced, prometheus
 from tests.bench.engine.plan import ARMS, ON_PROFILES, Settings
 from tests.bench.engine.prediction import NUMBER_BYTES, Prediction, predict
 from tests.bench.engine.progress import Progress
-from tests.bench.engine.prometheus import prometheus
-from tests.bench.engine.records import UnitRecord
+from tests.bench.engine.records import Journal, OtherPlan, UnitRecord
 from tests.bench.engine.result import Conditions, result
 from tests.bench.engine.stand_in import REAL, TRACES, TWIN, StandIn, stand_in
 from tests.bench.engine.stand_ins import StandIns

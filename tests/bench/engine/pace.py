@@ -6,14 +6,17 @@ import asyncio
 import copy
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from examples.kit.cluster import Cluster, RunFailed, output
+from examples.kit.cluster import PROMETHEUS as PROMETHEUS_PATH
+from examples.kit.cluster import Cluster, Place, RunFailed, output
+from examples.kit.proxy import api_proxy
 from outrider.cluster.resources import CONFIG_MAPS
+from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 
 PROMETHEUS = ("monitoring", "prometheus")
 RELEASE = ("outrider-system", "outrider")
@@ -119,3 +122,11 @@ async def _set_operator(cluster: Cluster, deployment: dict[str, Any]) -> None:
     metadata = {**deployment["metadata"], "namespace": namespace}
     await cluster.client.apply({**deployment, "metadata": metadata}, manager=TICK_MANAGER)
     await cluster.kubectl("-n", namespace, "rollout", "status", f"deployment/{name}", "--timeout", "180s")
+
+
+@asynccontextmanager
+async def prometheus(place: Place) -> AsyncIterator[PrometheusSource]:
+    """The operator's own metrics source, through the API server, so that it outlives a restart."""
+    async with api_proxy(place) as url:
+        with closing(PrometheusSource(PrometheusSettings(url + PROMETHEUS_PATH))) as source:
+            yield source

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine.journal import Journal, OtherPlan
+from tests.bench.engine.records import Journal, OtherPlan
 from tests.unit.bench_engine.factories import a_block
 
 

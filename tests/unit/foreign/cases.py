@@ -26,7 +26,6 @@ from outrider.runtimes import missing_model
 from outrider.runtimes.paths import SCHEDULE_FILE
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import read_text
-from outrider.tuning.stored import VERSION
 from tests.unit.controller.factories import a_raw_model
 from tests.unit.foreign.case import Case
 from tests.unit.tuning_loop.factories import a_model
@@ -108,12 +107,7 @@ def _selected(raw: dict[str, Any]) -> object:
     return None if model is None else (selected_slice(model.spec), gpu_memory(model.spec))
 
 
-_FAILED = {"spec": "s", "reason": "r", "message": "m"}
 _TUNED = a_model()
-
-
-def _state_with(cells: Any) -> dict[str, Any]:
-    return {"version": VERSION, "state": {"known": cells}}
 
 
 def _knowledge(part: dict[str, Any]) -> str:
