@@ -55,7 +55,7 @@ class WatchedServer:
         if any(plural == resource.plural for resource in WATCHED):
             return await self._collection(request, plural)
         if request.method == "GET" and request.path.count("/") <= 3:
-            return web.json_response(_discovery(request.path))
+            return web.json_response(discovery(request.path))
         return await self.cluster.answer(request)
 
     async def _collection(self, request: web.Request, plural: str) -> web.StreamResponse:
@@ -78,7 +78,8 @@ class WatchedServer:
             await response.write(json.dumps(await queue.get()).encode() + b"\n")
 
 
-def _discovery(path: str) -> dict[str, Any]:
+def discovery(path: str) -> dict[str, Any]:
+    """The answer to a question about groups, versions and kinds."""
     if path == "/api":
         return {"versions": ["v1"]}
     if path == "/apis":
@@ -114,15 +115,16 @@ async def a_watched_server(folder: Path) -> AsyncIterator[tuple[WatchedServer, P
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
     kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(yaml.dump(_kubeconfig(f"http://{host}:{port}")), encoding="utf-8")
+    kubeconfig.write_text(kubeconfig_of(f"http://{host}:{port}"), encoding="utf-8")
     try:
         yield server, kubeconfig
     finally:
         await runner.cleanup()
 
 
-def _kubeconfig(url: str) -> dict[str, Any]:
-    return {
+def kubeconfig_of(url: str) -> str:
+    """The text of a kubeconfig for a server without TLS."""
+    config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "c", "cluster": {"server": url}}],
@@ -130,3 +132,4 @@ def _kubeconfig(url: str) -> dict[str, Any]:
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
     }
+    return yaml.dump(config)
