@@ -67,7 +67,9 @@ class Server:
         await response.prepare(request)
         self._watches.append(queue)
         while True:
-            await response.write(json.dumps({"type": "MODIFIED", "object": await queue.get()}).encode() + b"\n")
+            await response.write(
+                json.dumps({"type": "MODIFIED", "object": await queue.get()}).encode() + b"\n"
+            )
 
     def change_specs(self, step: int) -> None:
         """A user changes each model."""
@@ -175,7 +177,9 @@ def run_operator(variant: str, url: str) -> None:
         loop.run_in_executor(None, lambda: (sys.stdin.read(), loop.call_soon_threadsafe(done.set)))
         before = resource.getrusage(resource.RUSAGE_SELF)
         tasks = [asyncio.create_task(queue.run())]
-        tasks += await kopf.spawn_tasks(registry=registry, settings=settings, standalone=True, clusterwide=True)
+        tasks += await kopf.spawn_tasks(
+            registry=registry, settings=settings, standalone=True, clusterwide=True
+        )
         await done.wait()
         after = resource.getrusage(resource.RUSAGE_SELF)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

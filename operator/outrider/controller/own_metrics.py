@@ -64,78 +64,47 @@ class OwnMetrics:
         self.demand = DemandMetrics(self.registry)
         self.status = StatusMetrics(self.registry)
         self.tuning = TuningMetrics(self.registry)
-        self.leader = Gauge("outrider_operator_leader", "1 while this process leads.", registry=self.registry)
-        self.leases_lost = Counter(
-            "outrider_operator_leases_lost",
-            "Leadership terms that ended because the Lease was lost.",
-            registry=self.registry,
+        self.leader = self._gauge("leader", "1 while this process leads.")
+        self.leases_lost = self._counter(
+            "leases_lost", "Leadership terms that ended because the Lease was lost."
         )
-        self.other_installations = Gauge(
-            "outrider_operator_other_installations",
+        self.other_installations = self._gauge(
+            "other_installations",
             "Other installations that manage models in namespaces which this one watches too.",
-            registry=self.registry,
         )
-        self.models = Gauge("outrider_operator_models", "Models known.", registry=self.registry)
-        self.reconcile_seconds = Histogram(
-            "outrider_operator_reconcile_seconds",
-            "Time of one reconcile.",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.reconciles = Counter(
-            "outrider_operator_reconciles",
-            "Reconciles, by outcome: done or error.",
-            ["outcome"],
-            registry=self.registry,
-        )
-        self.queue_depth = Gauge(
-            "outrider_operator_queue_depth", "Models that wait to be reconciled.", registry=self.registry
-        )
-        self.watch_restarts = Counter(
-            "outrider_operator_watch_restarts", "Restarts of the watches.", registry=self.registry
-        )
-        self.left_out = Counter(
-            "outrider_operator_objects_left_out",
+        self.models = self._gauge("models", "Models known.")
+        self.reconcile_seconds = self._histogram("reconcile_seconds", "Time of one reconcile.")
+        self.reconciles = self._counter("reconciles", "Reconciles, by outcome: done or error.", "outcome")
+        self.queue_depth = self._gauge("queue_depth", "Models that wait to be reconciled.")
+        self.watch_restarts = self._counter("watch_restarts", "Restarts of the watches.")
+        self.left_out = self._counter(
+            "objects_left_out",
             "Dropped object states, by reason: unreadable, or no_room in the memory of the namespace.",
-            ["reason"],
-            registry=self.registry,
+            "reason",
         )
-        self.tuning_tick_seconds = Histogram(
-            "outrider_operator_tuning_tick_seconds",
-            "Time of one tick of the tuning loop over all models.",
-            buckets=_SECONDS,
-            registry=self.registry,
+        self.tuning_tick_seconds = self._histogram(
+            "tuning_tick_seconds", "Time of one tick of the tuning loop over all models."
         )
-        self.tuning_restarts = Counter(
-            "outrider_operator_tuning_restarts",
-            "Restarts of the tuning loop after an error.",
-            registry=self.registry,
+        self.tuning_restarts = self._counter("tuning_restarts", "Restarts of the tuning loop after an error.")
+        self.tuning_failures = self._counter(
+            "tuning_failures", "Ticks of one model that ended in an internal error."
         )
-        self.tuning_failures = Counter(
-            "outrider_operator_tuning_failures",
-            "Ticks of one model that ended in an internal error.",
-            registry=self.registry,
+        self.pushes = self._counter(
+            "pushes", "Schedules pushed to engine pods, by outcome: confirmed or failed.", "outcome"
         )
-        self.pushes = Counter(
-            "outrider_operator_pushes",
-            "Schedules pushed to engine pods, by outcome: confirmed or failed.",
-            ["outcome"],
-            registry=self.registry,
+        self.probes = self._counter(
+            "probes", "Probes ordered from engine pods, by outcome: started, busy or failed.", "outcome"
         )
-        self.probes = Counter(
-            "outrider_operator_probes",
-            "Probes ordered from engine pods, by outcome: started, busy or failed.",
-            ["outcome"],
-            registry=self.registry,
+        self.prometheus_query_seconds = self._histogram(
+            "prometheus_query_seconds", "Time of all queries of one tick."
         )
-        self.prometheus_query_seconds = Histogram(
-            "outrider_operator_prometheus_query_seconds",
-            "Time of all queries of one tick.",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.prometheus_errors = Counter(
-            "outrider_operator_prometheus_errors",
-            "Ticks without an answer of Prometheus.",
-            registry=self.registry,
-        )
+        self.prometheus_errors = self._counter("prometheus_errors", "Ticks without an answer of Prometheus.")
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"outrider_operator_{name}", text, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"outrider_operator_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(f"outrider_operator_{name}", text, buckets=_SECONDS, registry=self.registry)

@@ -8,9 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from kubernetes.aio.client import ApiClient
@@ -100,9 +99,13 @@ async def operate(
     """
     metrics, heartbeat = OwnMetrics(), Heartbeat()
     async with LoopThread("http") as http, LoopThread("lease") as thread, _own_connection(api, thread) as own:
-        elections = _Elections(settings, own, thread)
         candidate = _Candidate(
-            settings, api, elections, metrics, traces or Traces(), stop_seconds=stop_seconds
+            settings,
+            api,
+            partial(_leadership, settings, own, thread),
+            metrics,
+            traces or Traces(),
+            stop_seconds=stop_seconds,
         )
         serving = serve(
             port=settings.http_port,
@@ -133,35 +136,17 @@ async def _own_connection(api: ApiClient, thread: LoopThread) -> AsyncIterator[A
             await thread.run(own.close())  # type: ignore[no-untyped-call]
 
 
-@dataclass(frozen=True, slots=True)
-class _Elections:
-    """The factory of candidates. api: client on the thread's loop."""
-
-    settings: Settings
-    api: ApiClient
-    thread: LoopThread
-
-    def candidate(self) -> LeadershipElsewhere | Sole:
-        """A new candidate."""
-        settings = self.settings
-        if settings.leader_election is LeaderElection.OFF:
-            return Sole(started_at=time.time())
-        claim = Claim(frozenset(settings.watch_namespaces), settings.service_account)
-        leadership = Leadership(self.api, LeaseName(settings.lease_namespace), claim=claim)
-        return LeadershipElsewhere(leadership, self.thread)
-
-
 class _Candidate:
     """Waits for the Lease and leads, again after each loss, with new objects, so that no old state remains.
 
-    stop_seconds: time for the parts of one term to end.
+    elect: makes a new candidate for the Lease. stop_seconds: time for the parts of one term to end.
     """
 
     def __init__(
         self,
         settings: Settings,
         api: ApiClient,
-        elections: _Elections,
+        elect: Callable[[], LeadershipElsewhere | Sole],
         metrics: OwnMetrics,
         traces: Traces,
         *,
@@ -169,14 +154,14 @@ class _Candidate:
     ) -> None:
         self._settings = settings
         self._api = api
-        self._elections = elections
+        self._elect = elect
         self._metrics = metrics
         self._traces = traces
         self._stop_seconds = stop_seconds
         self._begin()
 
     def _begin(self) -> None:
-        self._leadership = leadership = self._elections.candidate()
+        self._leadership = leadership = self._elect()
         cluster = ClusterClient(self._api, fence=leadership.check)
         self._leader = Leader(
             self._settings,
@@ -227,6 +212,14 @@ class _Candidate:
         log.info("leading, term %d", self._leadership.term)
         self._metrics.leader.set(1)
         await self._leader.lead(partial(run_in_thread, namespaces=self._settings.watch_namespaces))
+
+
+def _leadership(settings: Settings, api: ApiClient, thread: LoopThread) -> LeadershipElsewhere | Sole:
+    """A new candidate. api: client on the thread's loop."""
+    if settings.leader_election is LeaderElection.OFF:
+        return Sole(started_at=time.time())
+    claim = Claim(frozenset(settings.watch_namespaces), settings.service_account)
+    return LeadershipElsewhere(Leadership(api, LeaseName(settings.lease_namespace), claim=claim), thread)
 
 
 def _others(

@@ -106,23 +106,8 @@ def _result(needs: Needs, end: Terminated) -> WeightsStatus | None:
 
 
 def _status(uri: str, artifact: _Artifact) -> ArtifactStatus:
-    return ArtifactStatus(
-        uri=uri,
-        revision=artifact.revision,
-        path=artifact.path,
-        size=f"{artifact.size_bytes / 1e9:.1f} GB",
-        vocabulary_size=artifact.vocabulary_size,
-        hidden_size=artifact.hidden_size,
-        layers=artifact.layers,
-        experts=artifact.experts,
-        target_hidden_size=artifact.target_hidden_size,
-        longest_context=artifact.longest_context,
-        made_for_method=artifact.made_for_method,
-        made_for_tokens=artifact.made_for_tokens,
-        chat_template=artifact.chat_template,
-        architecture=artifact.architecture,
-        layer_kinds=artifact.layer_kinds,
-    )
+    size = f"{artifact.size_bytes / 1e9:.1f} GB"
+    return ArtifactStatus(uri=uri, size=size, **artifact.model_dump(exclude={"size_bytes"}))
 
 
 def trouble_of(pods: Sequence[Pod], now: datetime) -> DegradedCause | None:
