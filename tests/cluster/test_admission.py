@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.plan import PlanSettings
-from outrider.plan.network_policy import ControlPeers
+from outrider.plan.network_peers import ControlPeers
 from tests.cluster.admission_fuzz import fuzz
 from tests.cluster.kubectl import apply
 from tests.unit.plan.factories import a_model, a_plan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtimes.vllm.last_words import missing_model
+from outrider.runtimes.vllm.shutdown import missing_model
 from tests.contract import engine_process
 from tests.contract.engine import MODELS, environment, launcher, server_flags
 

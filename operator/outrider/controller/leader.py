@@ -32,8 +32,7 @@ from outrider.controller.watch import ClusterWatch, Watches
 from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
-from outrider.plan.network_peers import read_peers
-from outrider.plan.network_policy import ControlPeers
+from outrider.plan.network_peers import ControlPeers, read_peers
 
 log = logging.getLogger(__name__)
 

@@ -2,9 +2,8 @@
 
 from outrider.plan.canary import Serving
 from outrider.plan.children import Manifest
-from outrider.plan.control_keys import ControlKeys
 from outrider.plan.planner import Plan, Rendered, plan, revision, settled
-from outrider.plan.settings import PlanSettings
+from outrider.plan.settings import ControlKeys, PlanSettings
 from outrider.runtimes.engine_launch import Role
 
 __all__ = [

@@ -13,7 +13,6 @@ from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
 from outrider.api.rollout import DisruptionBudget
 from outrider.api.schedule import Schedule
-from outrider.plan.control_keys import ControlKeys
 from outrider.plan.names import (
     CANARY,
     GROUP_LABEL,
@@ -30,6 +29,7 @@ from outrider.plan.names import (
     schedule_config_map,
     selector,
 )
+from outrider.plan.settings import ControlKeys
 from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE
 
 Manifest = dict[str, object]

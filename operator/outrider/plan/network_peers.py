@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Annotated, Literal, Self
 
@@ -11,6 +13,26 @@ from pydantic.alias_generators import to_camel
 from outrider.api.json_object import Json
 
 MAX_PEERS = 64
+OWN_NAMESPACE: tuple[Json, ...] = ({"podSelector": {}},)
+"""The pods of the model's own namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPeers:
+    """The pods of the operator, as a policy finds them, and who else may reach engines."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    clients: tuple[Json, ...] = OWN_NAMESPACE
+    """Peers of a NetworkPolicy that may come to the serving port: gateways, clients, Prometheus."""
+
+    @property
+    def operator(self) -> Json:
+        """The operator as a peer."""
+        return {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "podSelector": {"matchLabels": dict(self.labels)},
+        }
 
 
 class _Part(BaseModel):

@@ -7,7 +7,6 @@ allowed that the model does not need. A team that needs more adds a policy of it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -25,28 +24,8 @@ from outrider.plan.names import (
     selector,
     weights_claim,
 )
+from outrider.plan.network_peers import ControlPeers
 from outrider.plan.weights.needs import needs_of
-
-OWN_NAMESPACE: tuple[Json, ...] = ({"podSelector": {}},)
-"""The pods of the model's own namespace."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControlPeers:
-    """The pods of the operator, as a policy finds them, and who else may reach engines."""
-
-    namespace: str
-    labels: Mapping[str, str]
-    clients: tuple[Json, ...] = OWN_NAMESPACE
-    """Peers of a NetworkPolicy that may come to the serving port: gateways, clients, Prometheus."""
-
-    @property
-    def operator(self) -> Json:
-        """The operator as a peer."""
-        return {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
-            "podSelector": {"matchLabels": dict(self.labels)},
-        }
 
 
 def control_port(spec: Spec) -> int:

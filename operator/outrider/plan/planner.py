@@ -11,12 +11,10 @@ from outrider.api.resource import SpeculativeModel
 from outrider.plan import children
 from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
-from outrider.plan.control_keys import ControlKeys
-from outrider.plan.image_volumes import KubernetesVersion
-from outrider.plan.kubernetes_release import too_old
+from outrider.plan.kubernetes_release import KubernetesVersion, too_old
 from outrider.plan.network_policy import network_policies
 from outrider.plan.pod import pod_template
-from outrider.plan.settings import PlanSettings
+from outrider.plan.settings import ControlKeys, PlanSettings
 from outrider.plan.weights.fit import mismatch
 from outrider.plan.weights.job import claim as download_claim
 from outrider.plan.weights.job import job as download_job

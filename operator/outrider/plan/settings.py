@@ -1,11 +1,11 @@
-"""What the operator's administrator decides for all models."""
+"""What the operator's administrator decides for all models, and the keys that the operator makes for one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outrider.plan.network_policy import ControlPeers
+from outrider.plan.network_peers import ControlPeers
 from outrider_protocol.releases import CPU_RELEASE, DEFAULT_RELEASE
 
 DEFAULT_ENGINE_IMAGES: Mapping[str, str] = {
@@ -26,3 +26,11 @@ class PlanSettings:
     """Engine pods name their user and group; else the platform assigns them, as OpenShift does."""
     control_peers: ControlPeers | None = None
     """Who alone reaches the control API, on a port of its own; None: it is on the serving port, for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlKeys:
+    """Key pair of a model's control API, in PEM. Engines read the public key alone."""
+
+    private: str = field(repr=False)
+    public: str

@@ -18,7 +18,7 @@ import yaml
 from outrider.api.launch import LaunchOrder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import PlanSettings, plan
-from outrider.plan.network_policy import ControlPeers
+from outrider.plan.network_peers import ControlPeers
 from outrider_protocol.releases import RELEASES
 from tests.unit.plan.factories import KEYS
 

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.api.reasons import DegradedReason
 from outrider.plan import Plan, PlanSettings, plan
-from outrider.plan.image_volumes import turned_off
+from outrider.plan.kubernetes_release import turned_off
 from tests.unit.plan.factories import KEYS, a_model, a_plan, engine_container, environment, flag, pod_spec
 
 IMAGE = "oci://ghcr.io/organisation/qwen3-8b:1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.runtimes.vllm.last_words import missing_model
+from outrider.runtimes.vllm.shutdown import missing_model
 
 NO_FOLDER = """\
   File "/site-packages/huggingface_hub/utils/_validators.py", line 133, in validate_repo_id

@@ -17,8 +17,7 @@ from outrider.api.reasons import DegradedReason
 from outrider.controller.settings import Settings
 from outrider.plan import Plan, PlanSettings
 from outrider.plan.names import GROUP_LABEL, download_labels, labels, worker_labels
-from outrider.plan.network_peers import read_peers
-from outrider.plan.network_policy import ControlPeers
+from outrider.plan.network_peers import ControlPeers, read_peers
 from outrider.plan.planner import plan
 from tests.unit.plan.factories import CPU, KEYS, a_model, a_plan, engine_container, environment
 

@@ -35,8 +35,7 @@ from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
 from outrider.engine.signing import SigningKey
 from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
-from outrider.plan.image_volumes import KubernetesVersion, turned_off
-from outrider.plan.kubernetes_release import matters
+from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
 from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)

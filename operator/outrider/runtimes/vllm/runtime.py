@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping
 
 from outrider.api.spec import Spec
+from outrider.api.speculation import Actuation
+from outrider.api.text import shortened
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.engine_launch import EngineLaunch, Role
 from outrider.runtimes.runtime import Args, EngineContainer
@@ -15,13 +18,11 @@ from outrider.runtimes.vllm import (
     environment,
     heads,
     known_defects,
-    last_words,
     limits,
     methods,
     nodes,
     runner,
     shutdown,
-    stock_image,
 )
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider_protocol.environment import CONTROL_PORT_VARIABLE, POD_UID_VARIABLE
@@ -33,6 +34,12 @@ _HEALTH = "/health"
 _READINESS = "/health?readiness"
 """The plugin answers 503 here while the pod drains; without it this is `_HEALTH`."""
 
+_STOCK_IMAGE = re.compile(
+    r"(.*/)?(vllm/vllm-[a-z0-9-]+|vllm-[a-z0-9-]*release-repo|rocm/vllm(-dev)?|nvidia/vllm)(:[^/]*)?(@sha256:[0-9a-f]+)?"
+)
+"""By the repository, in any registry: ``vllm/vllm-openai``, ``public.ecr.aws/…/vllm-cpu-release-repo``,
+``rocm/vllm``, ``nvcr.io/nvidia/vllm``."""
+
 
 class Vllm:
     """Implements `outrider.runtimes.runtime.Runtime`."""
@@ -42,13 +49,14 @@ class Vllm:
     owned_variables = environment.OWNED_VARIABLES
     joined_variables = environment.JOINED_VARIABLES
 
-    def flag_additions(self, spec: Spec, words: Sequence[str], *, stock: bool) -> Iterable[tuple[str, str]]:
-        """Additions of flags, and of keys of the speculative configuration."""
-        return additions.flag_additions(spec, words, stock=stock)
-
-    def variable_additions(self, names: Sequence[str]) -> Iterable[tuple[str, str]]:
-        """Additions for vLLM and for the plugin."""
-        return additions.variable_additions(names)
+    flag_additions = staticmethod(additions.flag_additions)
+    variable_additions = staticmethod(additions.variable_additions)
+    max_num_seqs = staticmethod(limits.max_num_seqs)
+    default_max_num_seqs = staticmethod(limits.default_max_num_seqs)
+    max_num_batched_tokens = staticmethod(limits.max_num_batched_tokens)
+    gpu_memory_share = staticmethod(limits.gpu_memory_share)
+    missing_model = staticmethod(shutdown.missing_model)
+    settled = staticmethod(heads.settled)
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
         """The operator's images are of vLLM, one per version."""
@@ -67,12 +75,8 @@ class Vllm:
             or runner.runner_refusal(spec)
             or heads.refusal(spec, weights)
             or known_defects.refusal(spec, weights)
-            or stock_image.stock_image_refusal(spec)
+            or _stock_image_refusal(spec)
         )
-
-    def settled(self, spec: Spec, weights: WeightsStatus | None) -> Spec:
-        """With one K where a head may need the V2 runner."""
-        return heads.settled(spec, weights)
 
     def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
         """That K stays, known defects, unknown flags, and drafters of which vLLM makes another method."""
@@ -81,62 +85,45 @@ class Vllm:
         return (*(() if stays is None else (stays,)), *known, *additions.advice(spec))
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
-        """The API server, with the plugin behind its launcher, or stock; or a worker without a server."""
-        if launch.role is Role.WORKER:
-            return self._worker(launch, served_name)
+        """The API server, with the plugin behind its launcher, or stock; or a worker without a server.
+
+        A worker ends with its leader, so it gets as long as that one.
+        """
+        serves = launch.role is not Role.WORKER
+        controlled = serves and not launch.stock
         return EngineContainer(
             seconds_to_end=shutdown.seconds_to_end(launch),
-            command=_STOCK if launch.stock else _WITH_PLUGIN,
+            command=_STOCK if serves and launch.stock else _WITH_PLUGIN,
             arguments=_arguments(launch, served_name),
             environment=environment.environment(launch.spec, stock=launch.stock),
-            pod_uid_variable=None if launch.stock else POD_UID_VARIABLE,
-            control_port_variable=None if launch.stock else CONTROL_PORT_VARIABLE,
-            health_path=_HEALTH,
-            readiness_path=_HEALTH if launch.stock else _READINESS,
-            pre_stop=shutdown.pre_stop(launch),
+            pod_uid_variable=POD_UID_VARIABLE if controlled else None,
+            control_port_variable=CONTROL_PORT_VARIABLE if controlled else None,
+            health_path=_HEALTH if serves else None,
+            readiness_path=(_READINESS if controlled else _HEALTH) if serves else None,
+            pre_stop=shutdown.pre_stop(launch) if serves else None,
             address_variable=nodes.address_variable(launch.spec),
         )
-
-    def _worker(self, launch: EngineLaunch, served_name: str) -> EngineContainer:
-        """It ends with its leader, so it gets as long as that one."""
-        return EngineContainer(
-            seconds_to_end=shutdown.seconds_to_end(launch),
-            command=_WITH_PLUGIN,
-            arguments=_arguments(launch, served_name),
-            environment=environment.environment(launch.spec, stock=launch.stock),
-            pod_uid_variable=None,
-            control_port_variable=None,
-            health_path=None,
-            readiness_path=None,
-            pre_stop=None,
-            address_variable=nodes.address_variable(launch.spec),
-        )
-
-    def max_num_seqs(self, args: Args) -> int | None:
-        """The value of the flag of that name."""
-        return limits.max_num_seqs(args)
 
     def largest_batch(self, args: Args) -> int:
         """The value of ``max-num-seqs``, or vLLM's largest default."""
         return limits.max_num_seqs(args) or limits.MAX_DEFAULT_BATCH
 
-    def default_max_num_seqs(self, gpu: str, memory_bytes: float) -> int:
-        """By vLLM's own rule."""
-        return limits.default_max_num_seqs(gpu, memory_bytes)
-
-    def max_num_batched_tokens(self, args: Args) -> int | None:
-        """The value of the flag of that name."""
-        return limits.max_num_batched_tokens(args)
-
-    def gpu_memory_share(self, args: Args) -> float:
-        """The value of ``gpu-memory-utilization``, or the default."""
-        return limits.gpu_memory_share(args)
-
-    def missing_model(self, log: str) -> str | None:
-        """In the words of vLLM and of the hub's client."""
-        return last_words.missing_model(log)
-
 
 def _arguments(launch: EngineLaunch, served_name: str) -> tuple[str, ...]:
     words = arguments.arguments(launch.spec, served_name=served_name, table=launch.table)
     return (*words, *nodes.arguments(launch.spec, launch.role))
+
+
+def _stock_image_refusal(spec: Spec) -> str | None:
+    """Why the named image cannot be launched with Outrider's plugin; None where it may, or need not.
+
+    Outrider's launcher is part of the plugin, so such an engine would end before it says a word.
+    """
+    image, tuning = spec.engine.image, spec.speculation.tuning
+    if image is None or tuning.actuation is Actuation.ROLLOUT or _STOCK_IMAGE.fullmatch(image) is None:
+        return None
+    return (
+        f"spec.engine.image {shortened(image, 80)} lacks the plugin that actuation Live needs; leave "
+        "image out, build one on top of it (engine_image/Dockerfile), or set "
+        "spec.speculation.tuning.actuation: Rollout"
+    )

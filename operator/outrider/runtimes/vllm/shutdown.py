@@ -1,8 +1,11 @@
-"""How a pod of vLLM ends: what comes before SIGTERM, and how long it all may take."""
+"""How a pod of vLLM ends: before SIGTERM, how long it may take, and what its log says of the cause."""
 
 from __future__ import annotations
 
+import re
+
 from outrider.api.json_object import Json
+from outrider.foreign.readers import LAST_WORDS
 from outrider.runtimes.engine_launch import EngineLaunch
 from outrider.runtimes.vllm.limits import shutdown_timeout
 
@@ -36,3 +39,23 @@ def seconds_to_end(launch: EngineLaunch) -> int:
     """Seconds from the start of `pre_stop` to SIGKILL."""
     drain = _STOCK_DRAIN_SECONDS if launch.stock else _DRAIN_SECONDS
     return drain + shutdown_timeout(launch.spec.engine.args) + _END_SECONDS
+
+
+_NO_MODEL_AT = re.compile(
+    # huggingface_hub, which is asked for the model where there is no folder of that path.
+    r"(?:Repo id must be in the form 'repo_name' or 'namespace/repo_name'"
+    # The same client, of a path of one part.
+    r"|Repo id must use alphanumeric chars, [^:]{0,200} the maximum length is \d+"
+    # vLLM, of a folder without a model, and of a drafter.
+    r"|Invalid repository ID or local directory specified)"
+    r": '(?P<path>/[^']{1,1024})'"
+)
+
+
+def missing_model(log: str) -> str | None:
+    """The absolute path at which the engine found no model or drafter; None where it ended otherwise.
+
+    ``log``: its end; the 2 KiB that Kubernetes keeps of it suffice.
+    """
+    found = _NO_MODEL_AT.search(log[-LAST_WORDS.most_bytes :])
+    return None if found is None else found["path"]
