@@ -26,12 +26,9 @@ class EnginePod:
 
     name: str
     address: EngineAddress
-    launch: Launch = field(default_factory=Launch)
-    """Its launch configuration."""
-    canary: bool = False
-    """True for a pod without speculation, as the reference for measurements."""
-    revision: str = ""
-    """Revision of its launch; pods of the same revision run the same engine."""
+    launch: Launch = field(default_factory=Launch)  # its launch configuration
+    canary: bool = False  # True for a pod without speculation, as the reference for measurements
+    revision: str = ""  # revision of its launch; pods of the same revision run the same engine
 
     @property
     def drafts(self) -> bool:
@@ -52,30 +49,20 @@ class TunedModel:
     policy: Policy
     status: Status
     """The stored status. Only a new process reads it, to continue after another one."""
-    pods: tuple[EnginePod, ...]
-    """The ready pods."""
-    metrics: MetricsDialect
-    """The metrics of its runtime."""
-    control: EngineControl
-    """What running engines of its runtime can do."""
-    max_num_seqs: int | None = None
-    """Maximum batch size of an engine, if the user set it."""
-    max_num_batched_tokens: int | None = None
-    """Token budget of one engine step, if the user set it."""
+    pods: tuple[EnginePod, ...]  # the ready pods
+    metrics: MetricsDialect  # the metrics of its runtime
+    control: EngineControl  # what running engines of its runtime can do
+    max_num_seqs: int | None = None  # maximum batch size of an engine, if the user set it
+    max_num_batched_tokens: int | None = None  # token budget of one engine step, if the user set it
     instructions: Instructions = field(default_factory=Instructions)
     """The user's instructions in annotations."""
-    starting_pods: tuple[EnginePod, ...] = ()
-    """Starting pods: with an address, and not ready."""
-    replicas: int = 1
-    """Number of wanted pods."""
-    ranks: int = 1
-    """Data-parallel ranks of an engine; each has its own batches."""
-    relaunching: Relaunching = field(default_factory=Relaunching)
-    """The relaunches that the tuner may order."""
+    starting_pods: tuple[EnginePod, ...] = ()  # starting pods: with an address, and not ready
+    replicas: int = 1  # number of wanted pods
+    ranks: int = 1  # Data-parallel ranks of an engine; each has its own batches
+    relaunching: Relaunching = field(default_factory=Relaunching)  # the relaunches that the tuner may order
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
     """The last order of the tuner, whether it is allowed or not."""
-    searches_text: bool = False
-    """Whether drafts come from the text (n-gram, suffix) and not from a model."""
+    searches_text: bool = False  # whether drafts come from the text (n-gram, suffix) and not from a model
     returned_table: Schedule | None = None
     """The static schedule of the last good revision, if it serves because the rollout of the spec failed."""
 

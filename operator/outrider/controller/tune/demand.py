@@ -35,8 +35,7 @@ class Capacity:
     max_num_seqs: int | None  # None: unknown
     max_num_batched_tokens: int | None = None  # None: not set, so the engine's default does not limit
 
-    ranks: int = 1
-    """Number of data-parallel ranks, which share the waiting requests."""
+    ranks: int = 1  # number of data-parallel ranks, which share the waiting requests
 
     def at(self, table: Schedule) -> int | None:
         """The maximum batch size of one step with this schedule; None if it is unknown."""

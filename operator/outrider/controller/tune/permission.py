@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,6 +17,10 @@ _DECIDING = (
     TuningReason.ANNOTATION_REFUSED,
     TuningReason.OVERRIDE_EXPIRED,
 )
+
+
+_Note = tuple[TuningReason, str]
+"""A reason that applies if the tuner decides, and a sentence that is added to the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ class PermissionInput:
 
 def permission(given: PermissionInput) -> Permission:
     """The permission of a tick: an override comes first, then a pause, then a change of replicas."""
-    found = next((ruled for rule in _RULES if (ruled := rule(given))), _TUNES)
-    note = next((noted for note in _NOTES if (noted := note(given))), None)
+    held = _overridden(given) or _paused(given) or _rolled_back(given) or _settling(given)
+    found = held or _observing(given) or _TUNES
+    note = _refused(given) or _expired(given)
     if note is None:
         return found
     reason, words = note
@@ -121,15 +125,4 @@ def _over(override: Override, given: PermissionInput) -> bool:
     return given.now >= override.until.timestamp()
 
 
-_Note = tuple[TuningReason, str]
-"""A reason that applies if the tuner decides, and a sentence that is added to the message."""
-
-_RULES: Sequence[Callable[[PermissionInput], Permission | None]] = (
-    _overridden,
-    _paused,
-    _rolled_back,
-    _settling,
-    _observing,
-)
-_NOTES: Sequence[Callable[[PermissionInput], _Note | None]] = (_refused, _expired)
 _TUNES = Permission(TuningReason.TUNING, "The tuner changes the schedule by its measurements.")

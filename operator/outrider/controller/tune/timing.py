@@ -9,26 +9,18 @@ from dataclasses import dataclass
 class Timing:
     """Durations of the loop, in seconds."""
 
-    tick: float
-    """Time from one tick to the next."""
-    push_lease: float
-    """Time for which an engine keeps a pushed schedule without renewal."""
-    settle: float
-    """Time for which the tuner holds after the ready pods changed, so that the load can spread."""
-    rest: float = 1.0
-    """Time between two rounds of early ticks, and between the first two ticks."""
-    early_tick: float = 3.0
-    """Minimum time between two early ticks of one model, however often it changes."""
+    tick: float  # time from one tick to the next
+    push_lease: float  # time for which an engine keeps a pushed schedule without renewal
+    settle: float  # time for which the tuner holds after the ready pods changed, so that the load can spread
+    rest: float = 1.0  # time between two rounds of early ticks, and between the first two ticks
+    early_tick: float = 3.0  # minimum time between two early ticks of one model, however often it changes
     starting_push: float = 1.0
     """Time between two pushes to a pod that starts. A server passes a readiness probe before it serves."""
-    state_read: float = 1.0
-    """Time that a tick waits for the stored state; the next tick looks again."""
-    order: float = 5.0
-    """Timeout of a launch order; every model waits for the end of the tick."""
+    state_read: float = 1.0  # time that a tick waits for the stored state; the next tick looks again
+    order: float = 5.0  # timeout of a launch order; every model waits for the end of the tick
     write: float = 20.0
     """Timeout of a background write. The next tick repeats a status or a state; an Event is lost."""
-    stop: float = 3.0
-    """Timeout of the last writes when the loop stops."""
+    stop: float = 3.0  # timeout of the last writes when the loop stops
     cpu: float = 0.5
     """CPU time that one tick of one model may take. A usual tick with one pod takes about 3 ms."""
 
