@@ -76,6 +76,16 @@ def test_a_runtime_needs_at_most_nine_files_in_its_folder() -> None:
     assert len(asked) <= 9
 
 
+def test_a_metric_has_its_name_in_the_folder_of_its_runtime() -> None:
+    found = {
+        name
+        for name, words in product().items()
+        if name.startswith("operator/") and any(word.startswith(("vllm:", "outrider:")) for word in words)
+    }
+    # Guardrails name two gauges in their sentences.
+    assert found == {f"{RUNTIME_FOLDER}metrics.py", "operator/outrider/tuning/observe/window.py"}
+
+
 def test_a_release_of_vllm_takes_at_most_four_files() -> None:
     found = naming("0.33", "0.33.0", "(0, 33)")
     assert "engine_image/protocol/outrider_protocol/versions.toml" in found

@@ -8,8 +8,9 @@ from outrider.api.reasons import DegradedReason
 from outrider.api.spec import RuntimeKind
 from outrider.plan import Plan
 from outrider.runtimes import RUNTIMES, missing_model
+from outrider.runtimes.control import NO_CONTROL
 from outrider_protocol.releases import DEFAULT_RELEASE
-from tests.unit.plan.factories import a_plan, arguments, engine_container, environment, pod_spec
+from tests.unit.plan.factories import a_model, a_plan, arguments, engine_container, environment, pod_spec
 from tests.unit.runtimes.scratch import SCRATCH, Scratch, a_scratch_model
 
 
@@ -80,3 +81,17 @@ def test_vllm_takes_its_own_share_of_memory_or_what_it_is_told(told: dict[str, f
 def test_a_share_of_memory_that_is_none_is_refused_by_its_field(given: float | str) -> None:
     with pytest.raises(ValueError, match=r"spec\.engine\.args\.gpu-memory-utilization must be a number"):
         RUNTIMES[RuntimeKind.VLLM].gpu_memory_share({"gpu-memory-utilization": given})
+
+
+def test_vllm_with_the_plugin_takes_schedules_and_a_stock_one_takes_nothing() -> None:
+    vllm = RUNTIMES[RuntimeKind.VLLM]
+    live, stock = a_model(), a_model(speculation={"tuning": {"actuation": "Rollout"}})
+    assert vllm.control(live.spec).live_schedule
+    assert vllm.control(stock.spec) == NO_CONTROL
+
+
+@pytest.mark.parametrize(("k0", "skipped"), [("Auto", True), ("Sync", False)])
+def test_vllm_leaves_out_a_draft_model_at_k_0_unless_the_spec_says_otherwise(k0: str, skipped: bool) -> None:
+    wanted = {"drafter": {"uri": "hf://org/drafter"}, "tuning": {"k0": k0}}
+    model = a_model(method="draft_model", speculation=wanted)
+    assert RUNTIMES[RuntimeKind.VLLM].control(model.spec).skips_idle_drafter is skipped

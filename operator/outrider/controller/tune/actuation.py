@@ -215,7 +215,6 @@ async def start_probe(
     probe: Probe,
     *,
     id: str,  # noqa: A002 - the contract's name
-    namespace: str,
     pods: Sequence[EnginePod],
     push: PushReport,
     term: int,
@@ -225,9 +224,9 @@ async def start_probe(
 
     tick_seconds: until the next tick, before which the probe ends in any case.
     """
-    confirmed = {f"{namespace}/{outcome.pod}" for outcome in push.confirmed}
-    pod = next((pod for pod in pods if f"{namespace}/{pod.name}" == probe.pod), None)
-    if pod is None or probe.pod not in confirmed:
+    _, _, name = probe.pod.rpartition("/")
+    pod = next((pod for pod in pods if pod.name == name), None)
+    if pod is None or name not in {outcome.pod for outcome in push.confirmed}:
         return None
     order = ProbeOrder(
         Fence(term, push.epoch),

@@ -327,7 +327,6 @@ class ModelTuner:
             self._engines.client,
             decision.probe,
             id=f"{tick.term}-{self._probes}",
-            namespace=model.namespace,
             pods=model.pods,
             push=push,
             term=tick.term,
