@@ -10,6 +10,7 @@ import typer
 import yaml
 from pydantic import JsonValue
 
+from outrider.api.crd import PlainDumper
 from outrider.api.json_object import Json
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.files import read_text
@@ -21,11 +22,8 @@ from outrider.runtimes import runtime_of
 
 KEYS = ControlKeys(private="made by the operator", public="made by the operator")
 """Text in place of the key pair, which never leaves the cluster."""
-
-
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
-        return True
+_TEMPLATES = {"Deployment": ("template",), "LeaderWorkerSet": ("leaderWorkerTemplate", "leaderTemplate")}
+"""Kind -> the path of the pod template of an engine that serves, in its spec."""
 
 
 def render(
@@ -57,7 +55,7 @@ def text_of(model: SpeculativeModel) -> str:
     comments = "".join(f"# {line}\n" for line in _comments(model, planned))
     children = (_ownerless(child) if not model.metadata.uid else child for child in planned.children)
     return comments + "---\n".join(
-        yaml.dump(child, Dumper=_Dumper, sort_keys=False, width=250) for child in children
+        yaml.dump(child, Dumper=PlainDumper, sort_keys=False, width=250) for child in children
     )
 
 
@@ -84,15 +82,11 @@ def _templates(planned: Plan) -> Iterator[Json]:
     """The pod templates of the engines that serve."""
     for child in planned.children:
         spec = child.get("spec")
-        if child["kind"] == "Deployment" and isinstance(spec, dict):
-            found = spec.get("template")
-        elif child["kind"] == "LeaderWorkerSet" and isinstance(spec, dict):
-            group = spec.get("leaderWorkerTemplate")
-            found = group.get("leaderTemplate") if isinstance(group, dict) else None
-        else:
-            continue
-        if isinstance(found, dict):
-            yield found
+        path = _TEMPLATES.get(str(child["kind"]), ())
+        for name in path:
+            spec = spec.get(name) if isinstance(spec, dict) else None
+        if path and isinstance(spec, dict):
+            yield spec
 
 
 def _nulls(value: JsonValue, place: str) -> Iterator[str]:

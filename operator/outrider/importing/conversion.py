@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import yaml
 from pydantic import JsonValue, ValidationError
 
+from outrider.api.crd import PlainDumper
 from outrider.api.engine_args import pools
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
@@ -259,11 +260,6 @@ def _scalars(flags: Flags) -> dict[str, bool | int | float | str]:
     }
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
-        return True
-
-
 def text_of(imported: Imported) -> str:
     """One YAML document."""
     manifest = imported.manifest
@@ -278,4 +274,4 @@ def text_of(imported: Imported) -> str:
 
 
 def _dumped(part: Json) -> str:
-    return yaml.dump(part, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
+    return yaml.dump(part, Dumper=PlainDumper, sort_keys=False, width=10_000, allow_unicode=True)

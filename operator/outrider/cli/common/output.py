@@ -36,8 +36,8 @@ class ExitCode(IntEnum):
 class CommandError(Exception):
     """A command cannot do its work. Each line says why and what to do; `OneLineGroup` prints them.
 
-    Every function of the command line may raise it: for bad input, a file that cannot be read, a cluster that
-    does not answer, or a signal that stopped the command.
+    Every function of the command line may raise it. The cause is bad input, a file that cannot be read, a
+    cluster that does not answer, or a signal.
     """
 
     def __init__(self, *lines: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import SplitResult, urlsplit
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from outrider.cli.doctor.evidence import Metrics, Target
 from outrider.cluster.client import ClusterClient
@@ -24,23 +25,23 @@ _SAMPLES = "min by (namespace, pod) (count_over_time({}[1m]))"
 _LIVE = "min by (namespace, pod) ({})"
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    metric: Mapping[str, str]
+@dataclass(frozen=True, slots=True)
+class _Row:
+    metric: dict[str, str]
     value: tuple[float, str]
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+@dataclass(frozen=True, slots=True)
+class _Data:
     result: tuple[_Row, ...]
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+@dataclass(frozen=True, slots=True)
+class _Answer:
     data: _Data
+
+
+_ANSWER = TypeAdapter(_Answer)
 
 
 async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
@@ -55,7 +56,10 @@ async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
     samples = await _ask(cluster, url, _any_of(_SAMPLES, alive))
     live = await _ask(cluster, url, _any_of(_LIVE, tunable))
     return Metrics(
-        targets=frozenset(_target(row.metric) for row in targets),
+        targets=frozenset(
+            Target(*_pod(row.metric), row.metric.get("outrider_dev_model", ""), row.metric.get("job", ""))
+            for row in targets
+        ),
         samples_per_minute={_pod(row.metric): float(row.value[1]) for row in samples},
         live_tuning={_pod(row.metric): float(row.value[1]) > 0 for row in live},
     )
@@ -64,11 +68,6 @@ async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
 def _any_of(query: str, metrics: Iterable[str]) -> str:
     """Return the query for the metrics of all runtimes; a pod has those of one."""
     return " or ".join(query.format(metric) for metric in metrics)
-
-
-def _target(metric: Mapping[str, str]) -> Target:
-    namespace, pod = _pod(metric)
-    return Target(namespace, pod, metric.get("outrider_dev_model", ""), metric.get("job", ""))
 
 
 def _pod(metric: Mapping[str, str]) -> tuple[str, str]:
@@ -83,16 +82,12 @@ async def _ask(cluster: ClusterClient, url: str, query: str) -> tuple[_Row, ...]
     else:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         name = f"{parts.scheme}:{service['service']}:{port}"
-        path = _path(parts)
+        path = parts.path.rstrip("/") + _QUERY
         answer = await cluster.get_through(service["namespace"], name, path, {"query": query})
     try:
-        return _Answer.model_validate(answer).data.result
+        return _ANSWER.validate_python(answer).data.result
     except ValidationError as error:
         raise Unavailable(f"the answer is not that of a Prometheus: {error.errors()[0]['msg']}") from error
-
-
-def _path(parts: SplitResult) -> str:
-    return parts.path.rstrip("/") + _QUERY
 
 
 async def _ask_directly(url: str, query: str) -> Mapping[str, object]:
