@@ -187,6 +187,26 @@ async def test_what_a_tick_learnt_before_it_heard_of_a_deletion_is_not_written_a
         assert await scene.tick() == STATIC
 
 
+async def test_a_deletion_found_after_a_request_to_reset_causes_no_second_reset(
+    engines: EngineClient,
+) -> None:
+    async with a_process(engines, knowledge()) as scene:
+        world = scene.world
+        world.delete_state()
+        api_server, writes = world.hang("write", "m"), world.calls.count(("write", "m"))
+        world.now += 31
+        await scene.loop.tick()
+        while world.calls.count(("write", "m")) == writes:
+            await asyncio.sleep(0.01)
+        world.change(instructions=FORGET)
+        await scene.loop.tick()
+        api_server.set()
+        await scene.loop.written()
+        assert await scene.tick() == STATIC
+        assert scene.kept["forgot"] == "now"
+    assert scene.told == [FORGOTTEN]
+
+
 async def test_a_state_that_was_deleted_before_a_clean_stop_stays_deleted(engines: EngineClient) -> None:
     async with a_process(engines, knowledge()) as scene:
         scene.world.delete_state()

@@ -127,7 +127,8 @@ class TunerStore:
         try:
             problem = await self._write(model, write_snapshot(snapshot))
         except StateDeleted:
-            self._deleted = True
+            # After a reset meanwhile, the deleted state no longer counts.
+            self._deleted = snapshot.reset_request == self._reset_request
             return
         except ClusterError as error:
             log.warning("%s: the tuner state was not written: %s", model.key, error)
