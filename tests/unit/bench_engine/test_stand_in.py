@@ -42,11 +42,6 @@ def test_every_shipped_engine_makes_a_model_that_the_operator_and_the_engine_tak
         assert parse_settings(told(one)).description()
 
 
-def test_a_formula_keeps_the_tax_of_the_example_and_a_throughput_has_its_own(example: JsonObject) -> None:
-    assert stand_in(example, "h100_8b").settings.description().idle_tax == 0.03
-    assert stand_in(example, "a40_7b").settings.description().idle_tax == 0.0
-
-
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_engine_has_traces_of_its_own_texts(example: JsonObject, name: str) -> None:
     for text in TRACES[name]:

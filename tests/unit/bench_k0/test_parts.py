@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.bench.k0.arms import AGAIN, BOTH, SKIP, STOCK
 from tests.bench.k0.parts import differences
 from tests.bench.k0.sums import BESIDES, STEP, TOKEN, Sums
@@ -23,12 +21,6 @@ def test_a_step_is_the_sum_of_its_parts_without_the_steps_with_prompts() -> None
     found = sums(FORWARD=8.0, SAMPLER=1.0, BETWEEN=1.0, OTHER_STEPS=3.0).milliseconds()
     assert (found[Part.FORWARD], found[STEP], found[Part.OTHER_STEPS]) == (8.0, 10.0, 3.0)
     assert found[BESIDES] == 2.0
-
-
-def test_a_run_is_what_came_since_the_sums_before_it() -> None:
-    run = sums(30, FORWARD=2.0) - sums(10, FORWARD=3.0)
-    assert run.steps == 20
-    assert run.milliseconds()[Part.FORWARD] == pytest.approx(1.5)
 
 
 def test_a_difference_is_in_percent_of_the_step_so_that_parts_add_up() -> None:

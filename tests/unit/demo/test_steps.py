@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from examples.demo.steps import Steps, differences, mean_k, totals
+from examples.demo.steps import Steps, differences, totals
 
 
 def series(k: str, *values: float, batch: str = "8-11", since: float = 0.0) -> dict[str, object]:
@@ -26,8 +24,3 @@ def test_steps_whose_requests_drafted_with_different_k_are_in_the_total_alone() 
 def test_steps_whose_k_the_engine_chose_are_counted_apart() -> None:
     counted, chosen = totals([series("3", 0, 9, 18)]), totals([series("3", 4, since=10.0)])
     assert [span.chosen for span in differences(counted, chosen)] == [0.0, 4.0]
-
-
-def test_the_mean_of_k_weighs_each_step_alike() -> None:
-    assert mean_k({0: 30.0, 5: 10.0}) == pytest.approx(1.25)
-    assert mean_k({}) is None
