@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +13,13 @@ from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.report import page_of
 from outrider.bench.verdict import MIN_ROUNDS, Verdict
+from outrider.cli.bench.options import Job, Requests
+from outrider.cli.common.completion import Name
 from outrider.cli.common.files import prompts_of
 from outrider.cli.common.options import (
     MAX_STREAMS,
     ClusterChoice,
-    Name,
-    Prompts,
     Seconds,
-    Url,
     Yes,
     with_shared_options,
 )
@@ -34,17 +33,6 @@ from outrider.cli.common.output import (
 )
 
 _MAX_ROUNDS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """What is sent to the model, and by which program."""
-
-    prompts: Prompts = None
-    max_tokens: Annotated[int, typer.Option(min=1, max=65_536, help="Longest answer, in tokens.")] = 128
-    url: Url = None
-    guidellm: Annotated[str, typer.Option(help="Command that starts GuideLLM.")] = "guidellm"
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random order of measurements.")] = 0
 
 
 @with_shared_options
@@ -78,7 +66,6 @@ def bench(
     """
     # The Kubernetes client takes a second to import, and most commands do without it.
     from outrider.cli.bench.driving import bench as drive
-    from outrider.cli.bench.runner import Job
     from outrider.cli.common.results import Results
 
     _require_folder("--save", save)
@@ -131,7 +118,6 @@ def sweep(
     and overrides the schedule meanwhile.
     """
     from outrider.cli.bench.driving import sweep as drive
-    from outrider.cli.bench.runner import Job
     from outrider.cli.common.results import Results
 
     _require_folder("--save", save)

@@ -13,7 +13,8 @@ from outrider.bench.guidellm import Slice
 from outrider.bench.result import Result, Setting, Unread
 from outrider.bench.sweep import Cell, Sweep
 from outrider.bench.verdict import MIN_ROUNDS
-from outrider.cli.bench.runner import Bench, Job, Notify, benching
+from outrider.cli.bench.options import Job
+from outrider.cli.bench.runner import Bench, Notify, benching
 from outrider.cli.common.output import CommandError
 
 _NOT_YET = Unread("the bench ended early.")

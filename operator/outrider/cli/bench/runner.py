@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,9 +17,8 @@ from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
-from outrider.cli.bench.command import Requests
+from outrider.cli.bench.options import Job
 from outrider.cli.common.cluster import Access, access, read_model
-from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
 from outrider.cli.common.override import Override, overridable_model, overriding
 from outrider.cli.common.processes import running, url_of
@@ -31,19 +30,6 @@ _SPARE_SECONDS = 60.0
 _LAST_OUTPUT = 300  # characters
 
 Notify = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The options of a bench or a sweep."""
-
-    cluster: ClusterChoice
-    name: str
-    ks: tuple[int, ...]  # to measure; they must be candidates
-    seconds: float  # of a measurement
-    rounds: int
-    requests: Requests
-    prompts: Sequence[str]
 
 
 @dataclass

@@ -168,3 +168,10 @@ def _estimates(stored: JsonObject | None) -> Mapping[str, BinEstimates]:
         return read_estimates(text) if text else {}
     except StateError:
         return {}  # Another version wrote it, and the status is enough.
+
+
+async def names_in(choice: ClusterChoice) -> tuple[str, ...]:
+    """Sorted names of the models of the chosen namespace."""
+    async with access(choice) as there:
+        found, _ = await there.cluster.list_all(MODELS, there.namespace)
+    return tuple(sorted(raw["metadata"]["name"] for raw in found))

@@ -1,10 +1,8 @@
-"""Options that several commands share, each written down once, and the completion of model names."""
+"""Options that several commands share, each written down once."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -12,11 +10,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from outrider.cli.common.output import CommandError, Form
+from outrider.cli.common.output import Form
 
 MAX_STREAMS = 4096
-_MAX_COMPLETION_SECONDS = 3.0
-"""Time that a completion may take; the shell waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +31,6 @@ class ClusterChoice:
     ] = None
 
 
-def model_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The names in the namespace that begin with ``incomplete``; none where the cluster cannot be asked."""
-    # The Kubernetes client takes a second to import, and most commands do without it.
-    from outrider.cli.status.reading import names_in
-
-    # A log line would appear in the middle of what the user types.
-    logging.disable()
-    try:
-        choice = ClusterChoice(**{each.name: context.params.get(each.name) for each in fields(ClusterChoice)})
-        found = asyncio.run(asyncio.wait_for(names_in(choice), _MAX_COMPLETION_SECONDS))
-    except (CommandError, TimeoutError):
-        return []
-    finally:
-        logging.disable(logging.NOTSET)
-    return [name for name in found if name.startswith(incomplete)]
-
-
-Name = Annotated[str, typer.Argument(help="Name of the SpeculativeModel.", autocompletion=model_names)]
 Seconds = Annotated[float, typer.Option(min=2, max=3600, help="Seconds of each measurement.")]
 Prompts = Annotated[
     Path | None,

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.common.options import ClusterChoice, Name, with_shared_options
+from outrider.cli.common.completion import Name
+from outrider.cli.common.options import ClusterChoice, with_shared_options
 from outrider.cli.common.output import Form, current_console, printed
 from outrider.cli.explain import history
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.common.options import ClusterChoice, model_names, with_shared_options
+from outrider.cli.common.completion import model_names
+from outrider.cli.common.options import ClusterChoice, with_shared_options
 from outrider.cli.common.output import CommandError, ExitCode, Form
 
 

@@ -49,13 +49,6 @@ async def follow_in_cluster(question: Question, show: Show, again: Callable[[], 
         return await follow(lambda: look(there.cluster, there.namespace, question), show, again)
 
 
-async def names_in(choice: ClusterChoice) -> tuple[str, ...]:
-    """Names of the models of the chosen namespace."""
-    async with access(choice) as there:
-        found = await look(there.cluster, there.namespace, Question(None, choice, everywhere=False))
-    return tuple(model.name for model in found)
-
-
 async def look(cluster: ClusterClient, namespace: str, question: Question) -> Models:
     """The models of a question, sorted by namespace and name."""
     now = datetime.now(UTC)

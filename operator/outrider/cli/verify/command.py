@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.common.completion import Name
 from outrider.cli.common.files import prompts_of
-from outrider.cli.common.options import ClusterChoice, Name, Prompts, Url, Yes, with_shared_options
+from outrider.cli.common.options import ClusterChoice, Prompts, Url, Yes, with_shared_options
 from outrider.cli.common.output import ExitCode, Form, printed, require_consent
 from outrider.verify.greedy import TIE
 from outrider.verify.result import Verdict, json_of, text_of
