@@ -14,6 +14,8 @@ from outrider.tuning.choose.choice import seen
 from outrider.tuning.decision import Acceptance, Decision
 from outrider.tuning.observe.window import Gap, GapReason
 
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
 _GAP_REASONS = {
     GapReason.NO_SERIES: MetricsReason.NO_SERIES,
     GapReason.STALE: MetricsReason.STALE,
@@ -27,13 +29,13 @@ _NEVER_MEASURED = (
     " reach each pod named here, or delete the pod."
 )
 _LAUNCH_STATUS = {
-    LaunchReason.NO_BETTER_LAUNCH: ConditionStatus.TRUE,
-    LaunchReason.DRAFTER_IDLE: ConditionStatus.FALSE,
-    LaunchReason.DRAFTER_WOULD_PAY: ConditionStatus.FALSE,
-    LaunchReason.RELAUNCHING: ConditionStatus.UNKNOWN,
-    LaunchReason.RELAUNCH_POSTPONED: ConditionStatus.FALSE,
-    LaunchReason.RELAUNCH_ROLLED_BACK: ConditionStatus.FALSE,
-    LaunchReason.CANARY_RUNNING: ConditionStatus.UNKNOWN,
+    LaunchReason.NO_BETTER_LAUNCH: TRUE,
+    LaunchReason.DRAFTER_IDLE: FALSE,
+    LaunchReason.DRAFTER_WOULD_PAY: FALSE,
+    LaunchReason.RELAUNCHING: UNKNOWN,
+    LaunchReason.RELAUNCH_POSTPONED: FALSE,
+    LaunchReason.RELAUNCH_ROLLED_BACK: FALSE,
+    LaunchReason.CANARY_RUNNING: UNKNOWN,
 }
 
 
@@ -68,7 +70,7 @@ def _tuning(outcome: TickOutcome) -> ConditionUpdate | None:
     if off and rule.reason in (TuningReason.PAUSED, TuningReason.SETTLING):
         return None
     changes = rule.active and outcome.model.mode is TuningMode.AUTO
-    status = ConditionStatus.TRUE if changes else ConditionStatus.FALSE
+    status = TRUE if changes else FALSE
     message = f"{rule.message} {_limit(outcome)}" if rule.active and outcome.observes else rule.message
     return ConditionUpdate(status, rule.reason, message)
 
@@ -88,11 +90,10 @@ def _limit(outcome: TickOutcome) -> str:
 def _metrics(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | None:
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
         return None
-    observed = outcome.observed
-    error = observed.error
+    observed, error = outcome.observed, outcome.observed.error
     if error is not None:
         message = f"Outrider keeps the schedule: {error}. {error.action}"
-        return ConditionUpdate(ConditionStatus.FALSE, error.reason, message)
+        return ConditionUpdate(FALSE, error.reason, message)
     if not observed.observations:
         return _again(last)
     gaps = [seen for seen in observed.observations if isinstance(seen, Gap) and seen.reason in _GAP_REASONS]
@@ -100,12 +101,10 @@ def _metrics(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | 
         message = "; ".join(f"{gap.pod}: {gap.detail or gap.reason}" for gap in gaps)
         reason = _GAP_REASONS[gaps[0].reason]
         remedy = _NEVER_MEASURED if reason is MetricsReason.NO_SERIES else ""
-        return ConditionUpdate(
-            ConditionStatus.FALSE, reason, f"Outrider keeps the schedule: {message}.{remedy}"
-        )
+        return ConditionUpdate(FALSE, reason, f"Outrider keeps the schedule: {message}.{remedy}")
     pods = len(observed.observations)
     message = f"{pods} {'pod has' if pods == 1 else 'pods have'} fresh samples. {observed.note}"
-    return ConditionUpdate(ConditionStatus.TRUE, MetricsReason.FRESH, message.rstrip())
+    return ConditionUpdate(TRUE, MetricsReason.FRESH, message.rstrip())
 
 
 def _again(last: Condition | None) -> ConditionUpdate | None:
@@ -118,14 +117,14 @@ def _actuation(outcome: TickOutcome) -> ConditionUpdate | None:
     push, probe, launched = outcome.actuated.push, outcome.actuated.probe, outcome.actuated.launched
     if launched is not None:
         if launched.running == launched.pods:
-            return ConditionUpdate(ConditionStatus.TRUE, ActuationReason.CONVERGED, f"{launched}.")
+            return ConditionUpdate(TRUE, ActuationReason.CONVERGED, f"{launched}.")
         message = f"{launched}. A rolling restart replaces the others."
-        return ConditionUpdate(ConditionStatus.FALSE, ActuationReason.PARTIALLY_APPLIED, message)
+        return ConditionUpdate(FALSE, ActuationReason.PARTIALLY_APPLIED, message)
     if push is None:
         return None
     if not push.failed:
         message = f"{push}." if probe is None or not probe.failed else f"{push}; {probe}."
-        return ConditionUpdate(ConditionStatus.TRUE, ActuationReason.CONVERGED, message)
+        return ConditionUpdate(TRUE, ActuationReason.CONVERGED, message)
     if push.impossible is not None:
         reason = ActuationReason.LIVE_TUNING_IMPOSSIBLE
         advice = 'To end this, set spec.speculation.tuning.mode: "Off".'
@@ -133,7 +132,7 @@ def _actuation(outcome: TickOutcome) -> ConditionUpdate | None:
         reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Outrider retries at the next tick."
     else:
         reason, advice = ActuationReason.PARTIALLY_APPLIED, "Outrider retries at the next tick."
-    return ConditionUpdate(ConditionStatus.FALSE, reason, f"{push}. {advice}")
+    return ConditionUpdate(FALSE, reason, f"{push}. {advice}")
 
 
 def _effective(
@@ -143,22 +142,20 @@ def _effective(
     if outcome.without_drafter:
         return None
     if decision is None:
-        rests = outcome.model.mode is not TuningMode.OFF
-        return _again(last) if rests else None
+        return None if outcome.model.mode is TuningMode.OFF else _again(last)
     k = _k_in_force(outcome, decision)
-    if k == 0 and decision.num_speculative_tokens != 0:
-        return None
     if k == 0:
         message = "K is 0, because no draft length pays at this load."
-        return ConditionUpdate(ConditionStatus.FALSE, EffectiveReason.SOFT_OFF, message)
+        chosen = decision.num_speculative_tokens == 0
+        return ConditionUpdate(FALSE, EffectiveReason.SOFT_OFF, message) if chosen else None
     if speedup is None or speedup.low is None or speedup.high is None:
         return None
     message = f"{speedup.ratio:.2f} times the goodput of K=0 (95 %: {speedup.low:.2f} to {speedup.high:.2f})."
     if speedup.low > 1:
-        return ConditionUpdate(ConditionStatus.TRUE, EffectiveReason.FASTER, message)
+        return ConditionUpdate(TRUE, EffectiveReason.FASTER, message)
     if speedup.high < 1:
-        return ConditionUpdate(ConditionStatus.FALSE, EffectiveReason.SLOWER, message)
-    return ConditionUpdate(ConditionStatus.UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
+        return ConditionUpdate(FALSE, EffectiveReason.SLOWER, message)
+    return ConditionUpdate(UNKNOWN, EffectiveReason.WITHIN_NOISE, message)
 
 
 def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
@@ -172,7 +169,7 @@ def _launch(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | N
         return None
     if found is not None and found.error is not None:
         message = f"{found.verdict.sentence} The order failed, so Outrider retries: {found.error}."
-        return ConditionUpdate(ConditionStatus.FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
+        return ConditionUpdate(FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
     if found is None or found.verdict.reason is None:
         return _again(last)
     reason = found.verdict.reason
