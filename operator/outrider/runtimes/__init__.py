@@ -5,11 +5,11 @@ The package of a folder has the runtime as `RUNTIME`.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 
 from outrider.api.spec import RuntimeKind, Spec
-from outrider.runtimes.metrics import Dialects, MetricsDialect
+from outrider.runtimes.metrics import Dialects
 from outrider.runtimes.runtime import Runtime
 
 RUNTIMES: dict[RuntimeKind, Runtime] = {
@@ -28,11 +28,7 @@ def missing_model(log: str) -> str | None:
     return next((path for path in paths if path is not None), None)
 
 
+@cache
 def dialects() -> Dialects:
     """The metrics of all runtimes, since one source reads the pods of all."""
-    return _dialects(tuple(runtime.metrics for runtime in RUNTIMES.values()))
-
-
-@lru_cache(maxsize=8)
-def _dialects(all_of_them: tuple[MetricsDialect, ...]) -> Dialects:
-    return Dialects(all_of_them)
+    return Dialects(runtime.metrics for runtime in RUNTIMES.values())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, cast
@@ -10,6 +11,7 @@ from typing import Any, cast
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import RuntimeKind, Spec
 from outrider.api.weights import WeightsStatus
+from outrider.runtimes import RUNTIMES, dialects
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch
 from outrider.runtimes.metrics import Counter, MetricsDialect, Samples
@@ -128,3 +130,15 @@ def a_scratch_model(**spec: object) -> SpeculativeModel:
     model = a_model(**spec)  # type: ignore[arg-type]
     engine = model.spec.engine.model_copy(update={"runtime": SCRATCH})
     return model.model_copy(update={"spec": model.spec.model_copy(update={"engine": engine})})
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """The runtime is in the registry."""
+    RUNTIMES[SCRATCH] = Scratch()
+    dialects.cache_clear()
+    try:
+        yield
+    finally:
+        del RUNTIMES[SCRATCH]
+        dialects.cache_clear()

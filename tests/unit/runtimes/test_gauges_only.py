@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from outrider.api.speculation import TuningMode
 from outrider.engine.client import EngineClient
-from outrider.runtimes import RUNTIMES, dialects
+from outrider.runtimes import dialects
 from outrider.runtimes.control import NO_CONTROL
 from outrider.telemetry.promql import selector
 from outrider.telemetry.series import PodKey, PodSeries, Unreadable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, GapReason, Window
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.runtimes.scratch import DIALECT, LENGTH, RATE, RUNNING, SCRATCH, SPEED, Scratch
+from tests.unit.runtimes.scratch import DIALECT, LENGTH, RATE, RUNNING, SPEED, registered
 from tests.unit.telemetry.engine_pages import A, Engines, page
 from tests.unit.tuning_loop.factories import TICK, World, a_model, step
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RUNTIMES, SCRATCH, Scratch())
+def _registered() -> Iterator[None]:
+    with registered():
+        yield
 
 
 def a_page(*, running: float = 4, speed: float = 200, length: float = 2.5, rate: float = 0.5) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from outrider.api.reasons import DegradedReason
@@ -11,12 +13,13 @@ from outrider.runtimes import RUNTIMES, missing_model
 from outrider.runtimes.control import NO_CONTROL
 from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import a_model, a_plan, arguments, engine_container, environment, pod_spec
-from tests.unit.runtimes.scratch import SCRATCH, Scratch, a_scratch_model
+from tests.unit.runtimes.scratch import a_scratch_model, registered
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RUNTIMES, SCRATCH, Scratch())
+def _registered() -> Iterator[None]:
+    with registered():
+        yield
 
 
 def planned(**spec: object) -> Plan:
