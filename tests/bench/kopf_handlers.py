@@ -212,7 +212,7 @@ async def measure(variant: str, models: int, folder: Path) -> dict[str, float]:
         for step in range(1, SPEC_CHANGES + 1):
             server.change_specs(step)
             await server.until_reconciled()
-        printed, _ = await process.communicate()
+        printed, _ = await process.communicate(b"")
     finally:
         if process.returncode is None:
             process.kill()
