@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outrider.controller.store import state_config_map
+from outrider.controller.stored import state_config_map
 from tests.bench.engine.stand_in import stand_in
 from tests.bench.results import head, write
 from tests.cluster.kubectl import condition, get, has_condition, wait_for

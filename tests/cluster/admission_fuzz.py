@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from outrider.cluster.resources import MODELS
 from outrider.controller.process import room_for_deep_json
-from outrider.controller.store import StoredModel
+from outrider.controller.stored import StoredModel
 from outrider.plan import ControlKeys, PlanSettings, plan
 from tests.unit.api.admission_cases import CASES, Json, base_manifest
 from tests.unit.api.from_schema import Schema, admitted, schema_of

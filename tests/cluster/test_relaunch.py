@@ -14,7 +14,7 @@ import pytest_asyncio
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.schedule import Schedule
 from outrider.cluster.ownership import TUNER_MANAGER
-from outrider.controller.store import launch_config_map
+from outrider.controller.stored import launch_config_map
 from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
 from tests.cluster.api_server import read

@@ -47,6 +47,7 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/cluster/client.py": "tests/unit/cluster/test_client.py",
     "operator/outrider/cluster/lists.py": "tests/unit/cluster/test_client.py",
     "operator/outrider/controller/store.py": "tests/unit/controller/test_store.py",
+    "operator/outrider/controller/stored.py": "tests/unit/controller/test_store.py",
     "operator/outrider/controller/kept_fields.py": (
         "tests/unit/controller/test_store.py tests/unit/controller/test_children.py"
     ),

@@ -21,7 +21,8 @@ from outrider.cluster.resources import (
     Resource,
     resource_of,
 )
-from outrider.controller.store import Key, Store, StoredChild
+from outrider.controller.store import Store
+from outrider.controller.stored import Key, StoredChild
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import PRIVATE_KEY, control_secret, group_set
 

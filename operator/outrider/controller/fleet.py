@@ -12,7 +12,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.api.status import Status
 from outrider.cluster.ownership import Owner
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.engine.client import EngineAddress
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.metrics import MetricsDialect

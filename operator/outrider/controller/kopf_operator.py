@@ -35,7 +35,7 @@ from outrider.controller.leader import Leader
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import Settings
-from outrider.controller.store import MANAGED_SELECTOR
+from outrider.controller.stored import MANAGED_SELECTOR
 from outrider.controller.traces import Traces
 from outrider.controller.watch import Receive
 

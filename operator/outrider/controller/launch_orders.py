@@ -5,7 +5,8 @@ from __future__ import annotations
 from outrider.api.launch import LaunchOrder
 from outrider.cluster.ownership import Owner, Ownership, ownership
 from outrider.cluster.resources import CONFIG_MAPS
-from outrider.controller.store import Key, Store, launch_config_map
+from outrider.controller.store import Store
+from outrider.controller.stored import Key, launch_config_map
 
 
 def read_order(store: Store, owner: Owner) -> LaunchOrder:

@@ -19,8 +19,9 @@ from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.settings import EngineUser, Settings, own_namespace
 from outrider.controller.status_metrics import ShownModel, shown
-from outrider.controller.store import Key, Store, key_of
+from outrider.controller.store import Store
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.stored import Key, key_of
 from outrider.controller.traces import Traces
 from outrider.controller.tune.api_server import ClusterApiServer
 from outrider.controller.tune.engine_tables import ScheduleVersions

@@ -17,7 +17,7 @@ from outrider.api.conditions import Condition, reason_of
 from outrider.api.schedule import Schedule, bin_low, geometric_bins
 from outrider.api.spec import Spec
 from outrider.api.status import Speedup, SpeedupReference, Status
-from outrider.controller.store import Key, StoredModel, key_of
+from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.runtimes import runtime_of
 from outrider.tuning.policy import span
 

@@ -15,7 +15,8 @@ from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.launch_orders import read_order
 from outrider.controller.policy_from_spec import policy_from_spec, relaunching_from_spec
-from outrider.controller.store import Key, Store, StoredModel, key_of
+from outrider.controller.store import Store
+from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan import settled

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from opentelemetry.trace import NoOpTracer, Status, StatusCode, Tracer, get_current_span
 
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 
 
 class Traces:

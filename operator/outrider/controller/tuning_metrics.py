@@ -7,7 +7,7 @@ from math import exp
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from outrider.controller.status_metrics import MODEL_LABELS
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.tuning.decision import Decision, Probe
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState

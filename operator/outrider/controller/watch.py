@@ -16,12 +16,11 @@ from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.kept_fields import lean_metadata
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import (
+from outrider.controller.store import Cache, Store
+from outrider.controller.stored import (
     MANAGED_SELECTOR,
-    Cache,
     Entry,
     Key,
-    Store,
     StoredModel,
     StoredPod,
     is_tuner_state,

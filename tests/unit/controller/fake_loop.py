@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from outrider.controller.fleet import Fleet
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.timing import Timing

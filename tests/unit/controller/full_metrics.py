@@ -19,7 +19,7 @@ from outrider.api.status import (
 )
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.status_metrics import ShownModel
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.tuning.decision import Decision, Kind, Probe, Slice
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, Ledger, TunerState

@@ -10,7 +10,8 @@ import pytest
 
 from outrider.cluster.resources import DEPLOYMENTS, MODELS, REPLICA_SETS
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Store
+from outrider.controller.stored import Key
 from outrider.plan import PlanSettings
 from outrider.plan.names import REVISION_LABEL, download_labels
 from outrider.plan.rollout import Memory

@@ -16,8 +16,9 @@ from outrider.api.status import Status
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.process import room_for_deep_json
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.store import Key, Reconciled, Store
+from outrider.controller.store import Reconciled, Store
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.stored import Key
 from outrider.engine.signing import SigningKey
 from outrider.plan import PlanSettings
 from outrider.plan.names import MODEL_LABEL

@@ -16,7 +16,8 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, MODELS
 from outrider.controller.launch_orders import read_order
 from outrider.controller.reconcile.reconciler import Reconciler
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Store
+from outrider.controller.stored import Key
 from outrider.controller.tune.api_server import ClusterApiServer
 from outrider.plan import PlanSettings
 from outrider.plan.names import REVISION_LABEL

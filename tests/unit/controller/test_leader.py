@@ -21,7 +21,7 @@ from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
 from outrider.controller.settings import Settings
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.controller.traces import Traces
 from outrider.controller.watch import ClusterWatch
 from outrider.engine.client import EngineClient

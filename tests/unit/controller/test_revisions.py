@@ -6,7 +6,7 @@ from outrider.api.launch import NO_DRAFTER, Launch
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Pod
 from outrider.controller.reconcile.revisions import MAX_LAUNCHES, Revisions
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.plan import PlanSettings, Rendered, Role, revision
 from tests.unit.controller.factories import a_pod, a_raw_model
 

@@ -14,7 +14,7 @@ from outrider.api.conditions import ConditionType
 from outrider.api.drafting import MAX_BATCH_SIZE, MAX_K
 from outrider.api.status import Status
 from outrider.controller.status_metrics import ShownModel, StatusMetrics, shown
-from outrider.controller.store import Key, StoredModel
+from outrider.controller.stored import Key, StoredModel
 from tests.unit.controller.factories import a_condition, a_raw_model
 from tests.unit.controller.full_metrics import MODEL, THEN, a_full_model, a_full_status
 

@@ -14,7 +14,8 @@ from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, PODS
 from outrider.controller.kept_fields import Content, NamespaceBudgets, footprint
-from outrider.controller.store import Cache, EntryT, Key, LeftOut, Store, StoredChild, StoredModel, StoredPod
+from outrider.controller.store import Cache, EntryT, LeftOut, Store
+from outrider.controller.stored import Key, StoredChild, StoredModel, StoredPod
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod

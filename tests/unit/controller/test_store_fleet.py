@@ -12,8 +12,9 @@ from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMod
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller import store_fleet
 from outrider.controller.fleet import TunedModel
-from outrider.controller.store import Key, Reconciled, Store
+from outrider.controller.store import Reconciled, Store
 from outrider.controller.store_fleet import StoreFleet
+from outrider.controller.stored import Key
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
 from outrider.tuning.relaunch.rules import Relaunching

@@ -13,7 +13,7 @@ from aiohttp import web
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.controller.trace_export import Collector, sending_to
 from outrider.controller.traces import Traces, annotate_span, open_traces
 

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.api.reasons import DecisionReason
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.tuning.decision import Kind, Probe, Slice
 from tests.unit.controller.full_metrics import MODEL, POLICY, QWEN, a_decision
 

@@ -22,7 +22,8 @@ from outrider.controller import kopf_operator, watch
 from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.process import room_for_deep_json
-from outrider.controller.store import MANAGED_SELECTOR, Key, Store, StoredModel, StoredPod
+from outrider.controller.store import Store
+from outrider.controller.stored import MANAGED_SELECTOR, Key, StoredModel, StoredPod
 from outrider.controller.watch import RESTART_SECONDS, WATCHED, ClusterWatch, Receive, cannot_wait
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested

@@ -13,7 +13,7 @@ from outrider.api.speculation import Actuation
 from outrider.cluster.objects import Pod, Terminated, launch_failure
 from outrider.controller.reconcile import downloads
 from outrider.controller.reconcile.rollouts import table_of
-from outrider.controller.store import StoredModel
+from outrider.controller.stored import StoredModel
 from outrider.controller.tune import snapshot
 from outrider.engine import client
 from outrider.foreign import read_as, readers

@@ -17,7 +17,7 @@ from outrider.api.status import Status
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.api_server import StateDeleted
 from outrider.controller.tune.engine_tables import ScheduleVersions

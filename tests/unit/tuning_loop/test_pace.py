@@ -16,7 +16,7 @@ from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation
 from outrider.api.status import Status
 from outrider.controller.fleet import TunedModel
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.controller.tune import model_tuner
 from outrider.controller.tune.model_tuner import ModelTuner
 from outrider.controller.tune.outcome import TickOutcome

@@ -20,7 +20,7 @@ from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
 from outrider.cluster.errors import ClusterError, Refused, Unauthorized, Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
 from outrider.controller.settings import own_namespace
-from outrider.controller.store import state_config_map
+from outrider.controller.stored import state_config_map
 from outrider.controller.tune.api_server import STATE_KEY
 from outrider.controller.tune.snapshot import read_estimates
 from outrider.tuning.decision import BinEstimates

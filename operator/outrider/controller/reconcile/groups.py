@@ -18,7 +18,8 @@ from outrider.cluster.errors import Refused
 from outrider.cluster.objects import LeaderWorkerSet, Pod
 from outrider.cluster.resources import LEADER_WORKER_SETS
 from outrider.controller.reconcile.readiness import DegradedCause, end_of
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Store
+from outrider.controller.stored import Key
 from outrider.plan.names import REVISION_LABEL, group_set
 
 TAKEN_UP_WITHIN = timedelta(seconds=45)

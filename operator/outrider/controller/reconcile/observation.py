@@ -25,7 +25,8 @@ from outrider.controller.reconcile.readiness import DegradedCause, Workload, blo
 from outrider.controller.reconcile.report import Report
 from outrider.controller.reconcile.revisions import Revisions, revision_label, role
 from outrider.controller.reconcile.rollouts import Rollouts
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Store
+from outrider.controller.stored import Key
 from outrider.plan import Plan, Rendered, Role, Serving
 from outrider.plan.names import MODEL_LABEL, canary_deployment
 from outrider.plan.weights.fit import advice

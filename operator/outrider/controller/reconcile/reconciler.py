@@ -30,7 +30,8 @@ from outrider.controller.reconcile.readiness import DegradedCause, cause
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.revisions import Revisions
 from outrider.controller.reconcile.rollouts import Rollouts, told
-from outrider.controller.store import Key, Reconciled, Store, StoredModel
+from outrider.controller.store import Reconciled, Store
+from outrider.controller.stored import Key, StoredModel
 from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
 from outrider.engine.signing import SigningKey

@@ -24,7 +24,7 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
 from outrider.cluster.ownership import MANAGER, Owner
 from outrider.controller.reconcile.readiness import cause
-from outrider.controller.store import StoredModel, key_of
+from outrider.controller.stored import StoredModel, key_of
 from outrider.controller.watch import WriteThroughStore
 
 log = logging.getLogger(__name__)

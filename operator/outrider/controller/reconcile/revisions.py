@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from outrider.api.launch import ANNOTATION, Launch
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Pod
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.plan import Rendered, Role
 from outrider.plan.names import CANARY, REVISION_LABEL, ROLE_LABEL
 

@@ -19,7 +19,8 @@ from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject
 from outrider.controller.reconcile.readiness import DegradedCause, Workload, find_trouble, gave_up
-from outrider.controller.store import Key, Store
+from outrider.controller.store import Store
+from outrider.controller.stored import Key
 from outrider.foreign import read_json
 from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
 from outrider.plan import Plan, Rendered, Role

@@ -15,7 +15,8 @@ from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.children import Children
 from outrider.controller.fleet import TunedModel
 from outrider.controller.launch_orders import read_order
-from outrider.controller.store import Key, Store, launch_config_map, state_config_map
+from outrider.controller.store import Store
+from outrider.controller.stored import Key, launch_config_map, state_config_map
 from outrider.controller.watch import WriteThroughStore
 from outrider.plan.children import owner_reference
 from outrider.plan.names import labels

@@ -12,7 +12,7 @@ from outrider.api.reasons import EventReason
 from outrider.api.speculation import TuningMode
 from outrider.cluster.errors import ClusterError, NameTaken, Refused
 from outrider.controller.fleet import TunedModel
-from outrider.controller.store import state_config_map
+from outrider.controller.stored import state_config_map
 from outrider.controller.tune.api_server import ApiServer, StateDeleted
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.snapshot import TunerSnapshot, read_snapshot, write_snapshot

@@ -13,7 +13,7 @@ from outrider.api.reasons import EventReason
 from outrider.controller.cpu_budget import CpuBudget, Overspent, tuning_rests
 from outrider.controller.fleet import EnginePod, Fleet, TunedModel
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.store import Key
+from outrider.controller.stored import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.api_server import ApiServer
