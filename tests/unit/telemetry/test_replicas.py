@@ -141,7 +141,7 @@ async def test_replicas_are_reported_once_with_what_to_do(caplog: pytest.LogCapt
 
 
 def test_the_status_says_it_beside_fresh_samples() -> None:
-    outcome = an_outcome(metrics_note="Mend this.")
+    outcome = an_outcome(note="Mend this.")
     said = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
     metrics = next(each for each in said if each.reason is MetricsReason.FRESH)
     assert (metrics.status, metrics.message) == (ConditionStatus.TRUE, "1 pod has fresh samples. Mend this.")
