@@ -107,7 +107,7 @@ class Figures:
     worst_loss: float  # against no speculation, over any 120 s after the first decision; negative: a gain
     switches: int
     switches_per_hour: float  # after the first 120 s of each phase
-    probe_share: float  # of time off the schedule's K, or with a K on trial in it
+    probe_share: float  # of time off the schedule's K
     steady_probe_share: float  # of the time after the first 120 s of each phase
     calibration_seconds: float  # most of it in the first 120 s of any phase, per pod
     seconds_to_optimum: float | None  # mean over phases; None: never in some phase
@@ -200,10 +200,9 @@ def _phase_at(truth: Truth, at: float) -> int:
 
 
 def _switches(steps: Sequence[Step], truth: Truth) -> list[float]:
-    """Times at which the schedule's K at the present load changed. Trials and their ends do not count."""
-    settled = [s for s in steps if not s.on_trial]
+    """Times at which the schedule's K at the present load changed."""
     found = []
-    for before, after in pairwise(settled):
+    for before, after in pairwise(steps):
         load = after.batch_size or truth.phases[_phase_at(truth, after.at)].load
         if before.schedule.k_at_mean(load) != after.schedule.k_at_mean(load):
             found.append(after.at)
@@ -213,9 +212,7 @@ def _switches(steps: Sequence[Step], truth: Truth) -> list[float]:
 def _off_table(run: Replay) -> list[tuple[float, float, float]]:
     """Return (begin, end, ratio of the pods) of every stretch off the schedule's own K."""
     pods = len({s.pod for s in run.spans})
-    probes = [(s.started_at, s.started_at + s.seconds, 1.0 / pods) for s in run.spans if s.off_table]
-    trials = [(before.at, after.at, 1.0) for before, after in pairwise(run.steps) if before.on_trial]
-    return probes + trials
+    return [(s.started_at, s.started_at + s.seconds, 1.0 / pods) for s in run.spans if s.off_table]
 
 
 def _share(off: Sequence[tuple[float, float, float]], begin: float, end: float) -> float:
@@ -232,7 +229,7 @@ def _reported(steps: Sequence[Step], truth: Truth) -> list[tuple[Speedup, float]
     """Return every reported speedup, with the true one if it is known."""
     pairs = []
     for step in steps:
-        if step.speedup is None or step.on_trial:
+        if step.speedup is None:
             continue
         index = _phase_at(truth, step.at)
         ratio = truth.speedups.get((index, step.schedule.k_at_mean(truth.phases[index].load)))

@@ -16,7 +16,6 @@ class Step:
 
     at: float  # seconds
     schedule: Schedule
-    on_trial: bool
     speedup: Speedup | None
     batch_size: float | None  # of the pods at that time; None while all idle
 
@@ -47,5 +46,5 @@ def replay(fleet: Fleet, tuner: Tuner, *, horizon: float, interval: float, first
         tick = fleet.advance(now, action.schedule, action.probe, action.cost_model)
         spans += tick.spans
         action = tuner.tick(tick.observations, now)
-        steps.append(Step(now, action.schedule, action.on_trial, action.speedup, tick.batch_size))
+        steps.append(Step(now, action.schedule, action.speedup, tick.batch_size))
     return Replay(tuple(spans), tuple(steps), first_tick)

@@ -46,7 +46,7 @@ def run_scenario(
 def check_scenario(scenario: Scenario, tuner: str) -> None:
     """Raise ValueError for an unknown policy, or for a static K that is not a candidate."""
     law = Policy(candidates=scenario.candidates, max_num_seqs=scenario.largest_batch)
-    make(tuner, Brief(law, {0.0: 0}, stock=scenario.stock, profile=_profile(scenario)))
+    make(tuner, Brief(law, {0.0: 0}, profile=_profile(scenario)))
 
 
 def scenario_map(
@@ -133,9 +133,7 @@ def _run(
     rng = np.random.default_rng((scenario.seed, 4))
     first_tick = float(rng.uniform(0.2, 1.0)) * scenario.interval
     fleet = scenario.fleet(law.bins, rng)
-    contender = make(
-        tuner, Brief(law, oracle, stock=scenario.stock, step_times=step_times, profile=_profile(scenario))
-    )
+    contender = make(tuner, Brief(law, oracle, step_times=step_times, profile=_profile(scenario)))
     horizon = scenario.starts[-1]
     return replay(fleet, contender, horizon=horizon, interval=scenario.interval, first_tick=first_tick)
 

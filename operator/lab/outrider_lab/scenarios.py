@@ -46,11 +46,6 @@ class Scenario(Protocol):
         ...
 
     @property
-    def stock(self) -> bool:
-        """Whether the engines lack exact cells and probes."""
-        ...
-
-    @property
     def largest_batch(self) -> int:
         """Requests."""
         ...
@@ -103,11 +98,6 @@ class EventScenario:
         return self.trace.seed
 
     @property
-    def stock(self) -> bool:
-        """See `Scenario`."""
-        return self.plant.stock
-
-    @property
     def largest_batch(self) -> int:
         """See `Scenario`."""
         return self.plant.limits.max_num_seqs
@@ -158,7 +148,6 @@ class FormulaScenario:
     seed: int = 0
     noise: float = 0.05  # relative, 1 sigma, of a measurement of 10 s
     speeds: tuple[float, ...] = (1.0,)  # one per pod
-    stock: bool = False
 
     @property
     def largest_batch(self) -> int:

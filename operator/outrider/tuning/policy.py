@@ -121,9 +121,6 @@ class Exploration:
     """Maximum engine time of a probe, even with fewer steps."""
     horizon_seconds: float = 1200.0
     """Time for which a measurement is assumed to be useful."""
-    trial_timeout_seconds: float = 90.0
-    """Time without measurements after which a trial ends, so that it cannot last for ever. A window needs two
-    scrapes, so this allows for scrapes every 30 s."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _position_counts(window: Window) -> list[tuple[Sequence[float], Sequence[flo
 def _measured_gain(view: TickContext) -> float | None:
     """Gain of the K in force over the one that it replaced; None until it was measured since."""
     bin_state = view.bin_state
-    if bin_state.replaced is None or bin_state.changed_at is None or view.trial is not None:
+    if bin_state.replaced is None or bin_state.changed_at is None:
         return None
     if (
         _measured_at(view, bin_state.k) is None

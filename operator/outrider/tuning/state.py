@@ -16,7 +16,7 @@ from outrider.tuning.estimate.followed import Followed
 from outrider.tuning.estimate.idle_drafter_overhead import Comparison, IdleDrafterOverhead
 from outrider.tuning.estimate.latency_percentile import LatencyPercentile
 from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell
-from outrider.tuning.policy import Estimation, Exploration, Policy, Safety
+from outrider.tuning.policy import Estimation, Policy, Safety
 
 _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""
@@ -27,25 +27,10 @@ _NOISE_RATE = 0.004
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One K in one bin, in force on all pods for a short while: for engines that cannot probe."""
-
-    bin: Whole
-    k: Whole
-    started_at: UnixSeconds
-    heard_at: UnixSeconds  # of its newest measurement, or of its start
-    seconds: Seconds = 0.0  # engine time measured
-
-    def starved(self, exploration: Exploration, now: float) -> bool:
-        """Whether no measurement of it came for too long."""
-        return now - self.heard_at > exploration.trial_timeout_seconds
-
-
-@dataclass(frozen=True, slots=True)
 class BinState:
     """What is chosen for one batch bin."""
 
-    k: Whole  # in force outside of trials; where it is a guess, at most
+    k: Whole  # in force; where it is a guess, at most
     decided: bool = False  # k was chosen; otherwise it is the static schedule's, row by row
     visited: bool = False  # engines were here; otherwise k is a guess from other bins
     foretold: bool = False  # that guess rests on step times which engines measured of themselves here
@@ -149,7 +134,6 @@ class TunerState:
     known: Annotated[tuple[ObservedCell, ...], Field(max_length=MAX_KNOWN)] = ()
     profile: Profile = field(default_factory=Profile)
     pods: Mapping[str, Pace] = field(default_factory=dict)  # by name; empty for a single pod
-    trial: Trial | None = None
     at: UnixSeconds | None = None  # of the last tick
     ticks: Whole = 0
     probe_credit: Seconds = 0.0
@@ -171,7 +155,7 @@ class TunerState:
     @classmethod
     def start(cls, static: Schedule, policy: Policy) -> TunerState:
         """Nothing measured yet; the static schedule is in force, with only allowed K."""
-        return cls(static, compose(static, {}, None, policy), policy.candidates, policy.bins)
+        return cls(static, compose(static, {}, policy), policy.candidates, policy.bins)
 
     def with_bin(self, index: int, bin_state: BinState) -> TunerState:
         """One bin replaced."""
@@ -195,10 +179,10 @@ class TunerState:
         return replace(self, pinned_until=None if self.pinned_until is None else min(self.pinned_until, now))
 
     def composed(self, policy: Policy) -> TunerState:
-        """The wanted table follows bins and trial."""
+        """The wanted schedule follows the bins."""
         if self.pinned:
-            return replace(self, schedule=compose(self.static, {}, None, policy))
-        return replace(self, schedule=compose(self.static, self.bins, self.trial, policy))
+            return replace(self, schedule=compose(self.static, {}, policy))
+        return replace(self, schedule=compose(self.static, self.bins, policy))
 
     def noise(self, estimation: Estimation) -> float:
         """Relative standard deviation of the mean step time of `NOISE_SECONDS`, as found here."""
@@ -216,16 +200,13 @@ class TunerState:
         return replace(self, log_noise=min(max(self.log_noise + more, -0.7), 1.4))
 
 
-def compose(static: Schedule, bins: Mapping[int, BinState], trial: Trial | None, policy: Policy) -> Schedule:
-    """The schedule for what was chosen per bin, and a trial on top."""
+def compose(static: Schedule, bins: Mapping[int, BinState], policy: Policy) -> Schedule:
+    """The schedule for what was chosen per bin."""
     edges = {row.max_batch_size for row in static.rows if row.max_batch_size is not None}
     uppers = sorted(edges.union(policy.bins[:-1]))
     batch_sizes = (*uppers, max([*uppers, policy.max_num_seqs]) + 1)
-    on_trial = (
-        trial.k if trial is not None and trial.bin == policy.bin_of(batch_size) else k
-        for batch_size, k in zip(batch_sizes, _rows(static, bins, batch_sizes, policy), strict=True)
-    )
-    return Schedule(tuple(map(Row, (*uppers, None), on_trial))).merged()
+    ks = _rows(static, bins, batch_sizes, policy)
+    return Schedule(tuple(map(Row, (*uppers, None), ks))).merged()
 
 
 def room(static: Schedule, index: int, policy: Policy) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import gt
 
@@ -14,7 +14,7 @@ from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 
-VERSION = 3
+VERSION = 4
 """Version of the stored form. Increase it when a field changes its meaning, and add to `_UPGRADES`."""
 
 MAX_BYTES = TUNER_STATE.most_bytes
@@ -35,7 +35,6 @@ class _Stored:
 
 
 _STORED = TypeAdapter(_Stored)
-_STATE_OF_VERSION_1 = ("static", "schedule", "candidates", "edges", "first_accepted", "first_drafted")
 
 
 def to_wire(state: TunerState) -> dict[str, object]:
@@ -57,12 +56,12 @@ def from_wire(data: object, policy: Policy) -> TunerState:
         raise StateError(first_validation_message(error, whole="state")) from error
     if state.candidates != policy.candidates or state.edges != policy.bins:
         raise StateError("it is for other candidates or batch sizes")
-    indices = {*state.bins, *(k.bin for k in state.known), *((state.trial.bin,) if state.trial else ())}
+    indices = {*state.bins, *(k.bin for k in state.known)}
     if not indices <= set(range(len(policy.bins))):
         raise StateError("it has an unknown batch bin")
     named = {*(b.k for b in state.bins.values()), *(k.k for k in state.known), *state.schedule.values()}
     named |= {b.replaced for b in state.bins.values() if b.replaced is not None}
-    if not named | ({state.trial.k} if state.trial else set()) <= set(policy.candidates):
+    if not named <= set(policy.candidates):
         raise StateError("it has a K that is not a candidate")
     _require_sound(state)
     return state
@@ -91,27 +90,12 @@ def _upgraded(data: object) -> object:
     return upgrade(data)
 
 
-def _from_version_1(data: Mapping[str, object]) -> object:
-    """Keep schedules and the history of acceptance; the other measurements were of goodput."""
+def _from_version_3(data: Mapping[str, object]) -> object:
+    """Drop a trial of one K in the schedule, which version 3 had."""
     state = data.get("state")
     if not isinstance(state, Mapping):
         raise StateError("state: missing")
-    kept = {name: state[name] for name in _STATE_OF_VERSION_1 if name in state}
-    return {"version": VERSION, "state": kept}
+    return {"version": VERSION, "state": {name: value for name, value in state.items() if name != "trial"}}
 
 
-def _from_version_2(data: Mapping[str, object]) -> object:
-    """Drop prompt tokens per step, which do not suffice; cells then count as steps without prompts."""
-    state = data.get("state")
-    known = state.get("known", ()) if isinstance(state, Mapping) else None
-    if not isinstance(state, Mapping) or not isinstance(known, Sequence):
-        raise StateError("state: missing")
-    cells = [_of_no_prompts(cell) if isinstance(cell, Mapping) else cell for cell in known]
-    return {"version": VERSION, "state": {**state, "known": cells}}
-
-
-def _of_no_prompts(cell: Mapping[str, object]) -> Mapping[str, object]:
-    return {**{name: value for name, value in cell.items() if name != "prefill"}, "log_prompts": 0.0}
-
-
-_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], object]] = {1: _from_version_1, 2: _from_version_2}
+_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], object]] = {3: _from_version_3}

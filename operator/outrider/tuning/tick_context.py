@@ -12,7 +12,7 @@ from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.readings import Readings
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import BinState, Trial, TunerState
+from outrider.tuning.state import BinState, TunerState
 
 _NOTHING = Readings((), 0, exact=False)
 
@@ -40,12 +40,6 @@ class TickContext:
     def bin_state(self) -> BinState:
         """The state of the bin."""
         return self.state.bins[self.bin]
-
-    @property
-    def trial(self) -> Trial | None:
-        """The trial under way in this bin."""
-        trial = self.state.trial
-        return trial if trial is not None and trial.bin == self.bin else None
 
     @property
     def tax(self) -> IdleDrafterOverhead:

@@ -24,7 +24,6 @@ from outrider.tuning.estimate.posterior import beliefs
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.explore.probing import attempt
 from outrider.tuning.explore.tie_breaking import turn
-from outrider.tuning.explore.trials import blind, ended, measuring
 from outrider.tuning.observe.readings import read
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
@@ -87,7 +86,8 @@ def decide(
 
     veto = guardrails.first_veto(guardrails.SIGHT, guardrails.Sight(ordered, readings))
     if view is None or veto is not None:
-        wish = blind(learnt, veto or guardrails.NOTHING_SEEN, policy, now)
+        veto = veto or guardrails.NOTHING_SEEN
+        wish = Proposal(Kind.HOLD, veto.reason, veto.sentence, learnt)
     else:
         wish = _wish(view.with_state(choice.follow(learnt, view.beliefs, view.bin, policy, now)))
     decision = report(wish, view, before=state.schedule, windows=windows, policy=policy, in_force=in_force)
@@ -99,10 +99,8 @@ def decide(
 def _wish(view: TickContext) -> Proposal:
     """The static schedule if tuning does not pay; else another K for this bin; else a probe of one."""
     view = view.with_state(_queue(view))
-    if (held := pinned(view) or measuring(view)) is not None:
+    if (held := pinned(view)) is not None:
         return held
-    trial = view.state.trial
-    view = view.with_state(replace(view.state, trial=None))
     chosen = change(view)
     if chosen.reason is DecisionReason.SETTLED:
         chosen = turn(view) or chosen
@@ -110,8 +108,6 @@ def _wish(view: TickContext) -> Proposal:
     tried = attempt(view.of_step_times_alone() if view.state.followed is not None else view)
     if chosen.kind is not Kind.HOLD:
         return replace(chosen, state=tried.state, probe=tried.probe)
-    if trial is not None and tried.kind is not Kind.EXPLORE:
-        return ended(view, trial, tried)
     return tried if tried.kind is not Kind.HOLD or chosen.reason is DecisionReason.SETTLED else chosen
 
 

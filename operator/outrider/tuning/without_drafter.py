@@ -29,7 +29,7 @@ def launched_without(
     for another load starts from the load at which the drafter did not pay. Its error grows with the distance.
     """
     # A ledger of the time before would count against the drafter when it returns.
-    state = replace(state, ledger=Ledger(), trial=None)
+    state = replace(state, ledger=Ledger())
     if bare.bin is None:
         sentence = "the engines run without a drafter; no tokens were generated"
         return Proposal(Kind.HOLD, DecisionReason.NO_TRAFFIC, sentence, state).decided(before=state.schedule)

@@ -57,7 +57,7 @@ def _main_jobs(seeds: int) -> list[Job]:
     """The report half with every seed; the tune half, which proves nothing, with fewer."""
     few = max(2, seeds // 5)
     return [
-        *stationary("report", seeds, (*ALL, "outrider-stock")),
+        *stationary("report", seeds, ALL),
         *moving("report", seeds, ALL),
         *steady("report", seeds, ("outrider",)),
         *stationary("report", few, DOUBTFUL_MAPS),

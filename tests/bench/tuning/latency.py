@@ -32,7 +32,6 @@ LIMITS: Mapping[str, float] = {
     "slow_pod": 0.08,
     "idle_tax": 0.012,
     "lag_and_resets": 0.05,
-    "stock": 0.013,
 }
 """Seconds that nine of ten gaps between two outputs must not exceed, by kind of traffic."""
 

@@ -15,7 +15,7 @@ from outrider_lab.traffic.requests import Burst, Trace, Traffic
 TABLES = Path("examples/tables/visible_tables.json")
 CODE = (0.85, 0.8, 0.78, 0.75, 0.7)
 PROSE = (0.6, 0.5, 0.45, 0.4, 0.4)
-KINDS = ("bursts", "task_shift", "context_shift", "drift", "slow_pod", "idle_tax", "lag_and_resets", "stock")
+KINDS = ("bursts", "task_shift", "context_shift", "drift", "slow_pod", "idle_tax", "lag_and_resets")
 
 
 def engines() -> Mapping[str, StepTime]:
@@ -91,6 +91,4 @@ def _parts(
         case "lag_and_resets":
             plant = Plant(step, limits, scrape_lag=4.0, resets=(0.5 * seconds, 1.6 * seconds))
             return (shift[0], shift[1], closed(24, CODE, "24 code")), plant, 1, 5.0
-        case "stock":
-            return shift, Plant(step, limits, scrape_lag=1.0, stock=True), 1, 10.0
     raise ValueError(f"unknown kind {kind!r}")

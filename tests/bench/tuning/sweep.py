@@ -10,7 +10,7 @@ from tests.bench.tuning.families import Job, moving, stationary
 
 FACTORS = (0.5, 1.5)
 UNCHANGED = "as it is"
-MOVING = ("task_shift", "context_shift", "stock")
+MOVING = ("task_shift", "context_shift")
 """Kinds of moving traffic in the sweep; all of them would take too long."""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
@@ -20,7 +18,7 @@ from outrider_lab.rivals.baselines import (
 )
 from outrider_lab.rivals.model_only import ModelOnly
 from outrider_lab.rivals.profiled import Goodput, OfflineProfile, profiled_table
-from outrider_lab.rivals.tuners import Law, hand_table
+from outrider_lab.rivals.tuners import hand_table
 
 KS = (0, 1, 2, 3, 5, 8)
 LAW = Policy(candidates=KS, max_num_seqs=64)
@@ -138,14 +136,3 @@ def test_the_bandit_halves_until_one_is_left() -> None:
         ] or [Stretch(8.0, 3, 5.0, 10.0, 2500.0, ())]
     assert [len(ks) for ks in asked] == [6, 3, 2]
     assert action.schedule.k_at(8) == 3
-
-
-def test_the_law_on_stock_metrics_never_asks_for_a_probe() -> None:
-    law = Law(LAW, hand_table(KS), stock=True)
-    for tick in range(1, 12):
-        action = law.tick(
-            [replace(a_window(k=5, accepted=2.0), started_at=5.0 * tick, ended_at=5.0 * tick + 5)],
-            5.0 * tick + 5,
-        )
-        assert action.probe is None
-    assert all(decision.state is not None for decision in law.decisions)

@@ -54,25 +54,6 @@ def test_a_reset_of_the_counters_is_a_gap_and_passes() -> None:
     assert isinstance(found[-1], Window)
 
 
-def test_stock_engines_show_no_cells_and_run_no_probes() -> None:
-    probe = Probe("default/engine-0", 7, 12, (Slice(3, 2.0),))
-    seen = windows(observed(a_scenario(closed(8), stock=True), probe=probe))
-    assert all(w.cells == () for w in seen)
-    assert all(w.mean_k == pytest.approx(1, abs=0.01) for w in seen)
-
-
-def test_a_stock_window_does_not_begin_before_the_table_in_force() -> None:
-    fleet = fleet_of(a_scenario(closed(8), stock=True))
-    for i in range(4):
-        fleet.advance(5.0 * (i + 1), K1, None)
-    later = [
-        fleet.advance(20.0 + 5.0 * (i + 1), Schedule.constant(3), None).observations[0] for i in range(3)
-    ]
-    first = next(o for o in later if isinstance(o, Window))
-    assert first.started_at >= 20.0
-    assert first.draft_tokens / first.drafts == pytest.approx(3)
-
-
 def test_a_probe_shows_as_a_cell_of_its_k() -> None:
     probe = Probe("default/engine-0", 7, 12, (Slice(3, 2.0),))
     cells = [

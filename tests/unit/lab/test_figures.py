@@ -40,10 +40,8 @@ def a_run(found: Sequence[Span], *steps: Step) -> Replay:
     return Replay(tuple(found), steps or (step(5.0),), first_tick=5.0)
 
 
-def step(
-    at: float, schedule: Schedule = K1, *, on_trial: bool = False, speedup: Speedup | None = None
-) -> Step:
-    return Step(at, schedule, on_trial, speedup, batch_size=8.0)
+def step(at: float, schedule: Schedule = K1, *, speedup: Speedup | None = None) -> Step:
+    return Step(at, schedule, speedup, batch_size=8.0)
 
 
 def test_regret_counts_after_120_s_and_the_overall_one_from_the_start() -> None:
@@ -90,14 +88,6 @@ def test_a_change_of_the_tables_k_at_the_load_is_a_switch() -> None:
     judged = figures(a_run(spans((300, 100)), *steps), truth((300, 100)))
     assert judged.switches == 1
     assert judged.switches_per_hour == pytest.approx(3600 / 180)
-
-
-def test_a_k_on_trial_is_probe_time_and_no_switch() -> None:
-    steps = [step(t, K0 if 200 <= t < 210 else K1, on_trial=200 <= t < 210) for t in range(5, 300, 5)]
-    judged = figures(a_run(spans((300, 100)), *steps), truth((300, 100)))
-    assert judged.switches == 0
-    assert judged.probe_share == pytest.approx(10 / 300)
-    assert judged.steady_probe_share == pytest.approx(10 / 180)
 
 
 def test_probes_of_one_pod_of_two_count_half() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.decision import Decision
-from outrider.tuning.observe.window import Gap, GapReason
-from outrider.tuning.state import Ledger, TunerState
+from outrider.tuning.state import Ledger
 from outrider.tuning.tuner import decide
 from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import (
@@ -19,13 +18,11 @@ from tests.unit.tuning.factories import (
     a_map,
     a_policy,
     a_start,
-    a_window,
     an_exact_window,
     run,
-    true_goodput,
 )
 from tests.unit.tuning.golden import TICK, TRACES, Part
-from tests.unit.tuning.histories import POLICY, PROSE, a_last_trial, a_pinned, a_settled, tick
+from tests.unit.tuning.histories import POLICY, PROSE, a_pinned, a_settled
 
 
 def traced(parts: Iterable[Part]) -> Iterable[Decision]:
@@ -35,11 +32,6 @@ def traced(parts: Iterable[Part]) -> Iterable[Decision]:
             state = decision.state
             yield decision
         at += part.ticks * TICK
-
-
-def a_trial() -> TunerState:
-    """Of an engine that cannot probe; it began at 5 s."""
-    return tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0).state
 
 
 def worse_than_before() -> Decision:
@@ -72,7 +64,6 @@ def smaller_k() -> Decision:
 
 
 SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
-    DecisionReason.MEASURING: lambda: tick(a_trial(), an_exact_window(a_cell(k=3), at=10.0), at=10.0),
     DecisionReason.NO_DRAFTER: lambda: decide(
         [], a_start(), policy=POLICY, now=5.0, without_drafter=[an_exact_window(a_cell(k=0))]
     ),
@@ -89,18 +80,7 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     DecisionReason.MOST_INFORMATIVE: lambda: not_told_apart(DecisionReason.MOST_INFORMATIVE),
     DecisionReason.PROBE: lambda: not_told_apart(DecisionReason.PROBE),
     DecisionReason.SMALLER_K: smaller_k,
-    DecisionReason.TRIAL_NOT_BETTER: lambda: tick(
-        a_last_trial(at=100.0), a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0
-    ),
     DecisionReason.WORSE_THAN_BEFORE: worse_than_before,
-    DecisionReason.LOAD_CHANGED: lambda: tick(
-        a_last_trial(at=100.0),
-        a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0),
-        at=105.0,
-    ),
-    DecisionReason.TRIAL_NOT_MEASURED: lambda: tick(
-        a_trial(), Gap("default/a", GapReason.STALE), at=6.0 + POLICY.exploration.trial_timeout_seconds
-    ),
 }
 """Of those reasons that neither a guardrail's scene nor a golden trace has."""
 
@@ -109,7 +89,7 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
 def seen() -> frozenset[DecisionReason]:
     """In the golden traces and in the scenes of the guardrails."""
     traces = (decision.reason for parts in TRACES.values() for decision in traced(parts))
-    guardrails = (guardrail() for guardrail in (*guarded.SIGHT, *guarded.STEP, *guarded.TRYING))
+    guardrails = (guardrail() for guardrail in (*guarded.SIGHT, *guarded.STEP, *guarded.PROBING))
     held_and_free = ((scene.held.decide().reason, scene.free.decide().reason) for scene in guardrails)
     return frozenset((*traces, *(reason for pair in held_and_free for reason in pair)))
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from unittest import mock
 
 from outrider.api.reasons import DecisionReason
-from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
 from outrider.tuning.tuner import decide
-from tests.unit.tuning.factories import Engine, a_policy, a_start, a_window, run
+from tests.unit.tuning.factories import Engine, a_cell, a_policy, a_start, a_window, an_exact_window, run
 
 NOW = 1000.0
 
@@ -27,19 +24,9 @@ class Tick:
     state: TunerState
     seen: Sequence[Observation]
     policy: Policy = field(default_factory=a_policy)
-    chooser: int | None = None  # a K that `choice.challenger` insists on; None: the real one
 
     def decide(self) -> Decision:
-        with self._chooser():
-            return decide(self.seen, self.state, policy=self.policy, now=NOW)
-
-    @contextmanager
-    def _chooser(self) -> Iterator[None]:
-        if self.chooser is None:
-            yield
-            return
-        with mock.patch.object(choice, "challenger", return_value=self.chooser):
-            yield
+        return decide(self.seen, self.state, policy=self.policy, now=NOW)
 
 
 @dataclass(frozen=True)
@@ -76,7 +63,7 @@ def after_a_bad_tick(state: TunerState, *, history: float) -> TunerState:
 
 def gap() -> Scene:
     """One of two pods is not measured."""
-    good, silent = a_window(ended_at=NOW), Gap("default/b", GapReason.STALE, "91 s old")
+    good, silent = an_exact_window(a_cell(), at=NOW), Gap("default/b", GapReason.STALE, "91 s old")
     return Scene(
         DecisionReason.METRICS_GAP,
         held=Tick(a_start(3), (good, silent)),
@@ -86,21 +73,21 @@ def gap() -> Scene:
 
 def mixed_window() -> Scene:
     """The load rose from 2 to 30 inside the window."""
-    good = a_window(ended_at=NOW)
+    mixed = a_window(ended_at=NOW, batch_low=2.0, batch_high=30.0)
     return Scene(
         DecisionReason.MIXED_WINDOW,
-        held=Tick(a_start(3), (replace(good, batch_low=2.0, batch_high=30.0),)),
-        free=Tick(a_start(3), (good,)),
+        held=Tick(a_start(3), (mixed,)),
+        free=Tick(a_start(3), (an_exact_window(a_cell(), at=NOW),)),
     )
 
 
 def no_traffic() -> Scene:
     """No engine made a step."""
-    good = a_window(ended_at=NOW)
+    idle = replace(a_window(ended_at=NOW), engine_steps=0.0, request_steps=0.0, decode_seconds=0.0)
     return Scene(
         DecisionReason.NO_TRAFFIC,
-        held=Tick(a_start(3), (replace(good, engine_steps=0.0, request_steps=0.0, decode_seconds=0.0),)),
-        free=Tick(a_start(3), (good,)),
+        held=Tick(a_start(3), (idle,)),
+        free=Tick(a_start(3), (an_exact_window(a_cell(), at=NOW),)),
     )
 
 
@@ -156,17 +143,6 @@ def rate_limit() -> Scene:
     )
 
 
-def launched() -> Scene:
-    """The chooser errs and asks for K 4, which was not launched."""
-    state = with_k(0, batch=32.0)
-    window = seen(Engine(32.0), state)
-    return Scene(
-        DecisionReason.NOT_A_CANDIDATE,
-        held=Tick(state, window, chooser=4),
-        free=Tick(state, window, chooser=5),
-    )
-
-
 def queue() -> Scene:
     """One request waits."""
     return Scene(
@@ -205,6 +181,16 @@ def collapse() -> Scene:
     )
 
 
+def uncounted_steps() -> Scene:
+    """The engines count no steps by K."""
+    window = seen(Engine(8.0), a_start(3))
+    return Scene(
+        DecisionReason.METRICS_GAP,
+        held=Tick(a_start(3), (replace(window[0], cells=()),)),
+        free=Tick(a_start(3), window),
+    )
+
+
 SIGHT: Sequence[Callable[[], Scene]] = (gap, mixed_window, no_traffic)
 STEP: Sequence[Callable[[], Scene]] = (
     acceptance_collapse,
@@ -212,7 +198,6 @@ STEP: Sequence[Callable[[], Scene]] = (
     kv_pressure,
     dwell,
     rate_limit,
-    launched,
 )
-TRYING: Sequence[Callable[[], Scene]] = (queue, kv_full, latency_slack, collapse)
+PROBING: Sequence[Callable[[], Scene]] = (queue, kv_full, latency_slack, collapse, uncounted_steps)
 """Named like their guardrails, and in their order."""

@@ -12,7 +12,7 @@ from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import BinState, Trial, TunerState
+from outrider.tuning.state import TunerState
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CODE,
@@ -42,15 +42,6 @@ def a_settled(batch: float = 8.0, *, k: int = 3, ticks: int = 20) -> Decision:
 
 def chosen(decision: Decision, batch: float = 8.0) -> int:
     return decision.schedule.k_at(batch)
-
-
-def a_last_trial(*, at: float) -> TunerState:
-    """K 5 is on trial at batch 8, where K 0 is settled; K 3 is settled at batch 1. No time is left."""
-    mine, other = POLICY.bin_of(8.0), POLICY.bin_of(1.0)
-    chosen = BinState(0, decided=True, visited=True, settled_at=0.0)
-    state = a_settled(8.0).state.with_bin(mine, chosen).with_bin(other, replace(chosen, k=3))
-    trial = Trial(mine, 5, started_at=at, heard_at=at)
-    return replace(state, trial=trial, probe_credit=0.0).composed(POLICY)
 
 
 def windows(pod: str) -> st.SearchStrategy[Window]:

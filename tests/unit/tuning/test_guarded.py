@@ -8,7 +8,7 @@ import pytest
 
 from outrider.tuning.choose import guardrails
 from outrider.tuning.decision import Decision, Kind
-from tests.unit.tuning.guarded import SIGHT, STEP, TRYING, Scene
+from tests.unit.tuning.guarded import PROBING, SIGHT, STEP, Scene
 
 
 def is_held(decision: Decision, scene: Scene) -> bool:
@@ -17,9 +17,9 @@ def is_held(decision: Decision, scene: Scene) -> bool:
 
 
 def test_every_guardrail_has_a_scene() -> None:
-    checks = (guardrails.SIGHT, guardrails.STEP, guardrails.TRYING)
+    checks = (guardrails.SIGHT, guardrails.STEP, guardrails.PROBING)
     named = [[check.__name__ for check in asked] for asked in checks]
-    scenes = [[scene.__name__ for scene in some] for some in (SIGHT, STEP, TRYING)]
+    scenes = [[scene.__name__ for scene in some] for some in (SIGHT, STEP, PROBING)]
     assert scenes == named, "add a scene to tests/unit/tuning/guarded.py"
 
 
@@ -37,7 +37,7 @@ def test_a_step_that_a_guardrail_forbids_is_not_made(guardrail: Callable[[], Sce
     assert scene.free.decide().kind is Kind.EXPLOIT
 
 
-@pytest.mark.parametrize("guardrail", TRYING)
+@pytest.mark.parametrize("guardrail", PROBING)
 def test_where_a_guardrail_forbids_to_try_no_slice_is_asked_for(guardrail: Callable[[], Scene]) -> None:
     scene = guardrail()
     assert is_held(scene.held.decide(), scene)

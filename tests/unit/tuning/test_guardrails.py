@@ -124,11 +124,6 @@ def test_a_settled_k_changes_a_few_times_per_hour_only() -> None:
     assert guardrails.rate_limit(Step(3, a_view(bin_state=replace(restless, changed_at=NOW - 3600)))) is None
 
 
-def test_a_k_that_was_not_launched_is_never_chosen() -> None:
-    assert reason(guardrails.launched(Step(4, a_view()))) is DecisionReason.NOT_A_CANDIDATE
-    assert guardrails.launched(Step(5, a_view())) is None
-
-
 def test_nothing_is_tried_while_requests_wait() -> None:
     assert reason(guardrails.queue(a_view(waiting=2))) is DecisionReason.REQUESTS_QUEUED
     assert guardrails.queue(a_view()) is None

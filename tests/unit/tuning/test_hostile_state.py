@@ -52,7 +52,6 @@ def cells(count: int) -> list[object]:
         a_wire(pods={"default/a": {**PACE, "mean": 1e300}}),
         a_wire(bins={"3": {**BIN, "changed_at": LATE}}),
         a_wire(bins={"3": {**BIN, "credit": 1e300}}),
-        a_wire(trial={"bin": 3, "k": 3, "started_at": 0.0, "heard_at": LATE}),
         a_wire(at=LATE),
         a_wire(log_noise=1000.0),
         a_wire(probe_credit=1e300),
@@ -73,7 +72,7 @@ def cells(count: int) -> list[object]:
             }
         ),
     ],
-    ids=range(26),
+    ids=range(25),
 )
 def test_a_state_beyond_what_the_law_writes_is_refused(data: object) -> None:
     with pytest.raises(StateError):

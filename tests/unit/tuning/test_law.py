@@ -38,7 +38,6 @@ from tests.unit.tuning.histories import (
     PROSE,
     STATICS,
     TICK,
-    a_last_trial,
     a_settled,
     after,
     chosen,
@@ -169,61 +168,11 @@ def test_nothing_is_tried_while_requests_wait() -> None:
     assert decisions[-1].reason is DecisionReason.REQUESTS_QUEUED
 
 
-def test_an_engine_that_cannot_probe_tries_one_k_for_a_tick() -> None:
+def test_engines_that_do_not_count_by_k_hold_and_are_not_probed() -> None:
     decision = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
-    assert decision.kind is Kind.EXPLORE
-    assert decision.probe is None
-    assert chosen(decision) != 3
-    assert chosen(decision, 1.0) == 3
-
-
-def test_an_engine_that_cannot_probe_plans_one_k_and_pays_for_no_other() -> None:
-    decision = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
-    tried = chosen(decision)
-    assert f"probe of K {tried}, 10.0 s each" in decision.sentence
-    assert decision.state.bins[POLICY.bin_of(8.0)].credit == POLICY.exploration.calibration_seconds - 10.0
-
-
-def test_a_trial_ends_when_the_load_leaves_its_bin() -> None:
-    tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
-    moved = tick(tried.state, a_window(batch=1.0, k=3.0, ended_at=10.0), at=10.0)
-    assert moved.state.trial is None or moved.state.trial.bin == POLICY.bin_of(1.0)
-    assert chosen(moved) == 3
-
-
-def test_a_trial_goes_on_while_what_is_measured_tells_of_other_k() -> None:
-    tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
-    other = tick(tried.state, an_exact_window(a_cell(k=3), at=10.0), at=10.0)
-    assert (other.kind, other.reason) == (Kind.HOLD, DecisionReason.MEASURING)
-    assert other.state.trial == tried.state.trial
-    assert other.schedule == tried.schedule
-
-
-def test_a_trial_takes_a_whole_tick_of_the_time_for_calibration() -> None:
-    first = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
-    second = tick(first.state, a_window(k=float(chosen(first)), ended_at=12.0), at=12.0)
-    assert (first.kind, second.kind) == (Kind.EXPLORE, Kind.EXPLORE)
-    left = [d.state.bins[POLICY.bin_of(8.0)].credit for d in (first, second)]
-    assert left == [
-        POLICY.exploration.calibration_seconds - 10.0,
-        POLICY.exploration.calibration_seconds - 10.0 - 7.0,
-    ]
-
-
-def test_a_trial_that_was_no_better_is_taken_back() -> None:
-    state = a_last_trial(at=100.0)
-    decision = tick(state, a_window(k=5.0, goodput=true_goodput(8.0, 5), ended_at=105.0), at=105.0)
-    assert (chosen(decision), decision.state.trial) == (0, None)
-    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_NOT_BETTER)
-    assert decision.sentence.startswith("batch 7-12: K 5 is not better, ")
-
-
-def test_a_trial_whose_load_is_gone_is_taken_back() -> None:
-    state = a_last_trial(at=100.0)
-    decision = tick(state, a_window(batch=1.0, goodput=true_goodput(1.0, 3), ended_at=105.0), at=105.0)
-    assert (chosen(decision), decision.state.trial) == (0, None)
-    assert (decision.kind, decision.reason) == (Kind.ROLL_BACK, DecisionReason.LOAD_CHANGED)
-    assert decision.sentence == "batch 1: the load left batch 7-12, so the trial of K 5 ends"
+    assert (decision.kind, decision.reason) == (Kind.HOLD, DecisionReason.METRICS_GAP)
+    assert decision.sentence == "batch 7-12: the engines do not count steps by K, so no probe starts"
+    assert decision.state.bins[POLICY.bin_of(8.0)].credit == POLICY.exploration.calibration_seconds
 
 
 def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:
@@ -234,15 +183,6 @@ def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:
     assert poor is not None
     assert {s.num_speculative_tokens for s in fresh.slices} > {s.num_speculative_tokens for s in poor.slices}
     assert {s.num_speculative_tokens for s in poor.slices} == {0}
-
-
-def test_a_trial_that_nobody_measures_is_given_up() -> None:
-    tried = tick(a_start(3), a_window(k=3.0, ended_at=5.0), at=5.0)
-    gap = Gap("default/a", GapReason.STALE)
-    assert tick(tried.state, gap, at=20.0).schedule == tried.schedule
-    late = tick(tried.state, gap, at=5.0 + POLICY.exploration.trial_timeout_seconds + 1)
-    assert (late.kind, late.reason) == (Kind.ROLL_BACK, DecisionReason.TRIAL_NOT_MEASURED)
-    assert chosen(late) == 3
 
 
 def test_a_static_k_of_0_is_left_where_speculation_pays_even_at_a_large_batch() -> None:
@@ -257,7 +197,6 @@ def test_observing_never_tries_anything() -> None:
         window = an_exact_window(a_cell(k=3, seconds=TICK), at=i * TICK)
         decision = decide([window], state, policy=POLICY, now=i * TICK, in_force=Schedule.constant(3))
         assert decision.probe is None
-        assert decision.state.trial is None
         state = decision.state
 
 
@@ -365,8 +304,8 @@ def test_gaps_never_change_the_table(history: list[list[Observation]], reasons: 
     state = decisions[-1].state if decisions else a_start()
     gaps = [Gap(f"default/{i}", reason) for i, reason in enumerate(reasons)]
     decision = tick(state, *gaps, at=TICK * (len(history) + 1))
-    starved = decision.reason is DecisionReason.TRIAL_NOT_MEASURED
-    assert starved or (decision.kind is Kind.HOLD and decision.schedule == state.schedule)
+    assert decision.kind is Kind.HOLD
+    assert decision.schedule == state.schedule
 
 
 @given(st.lists(st.tuples(windows("default/a"), windows("default/b"), windows("default/c")), max_size=8))

@@ -7,7 +7,7 @@ from math import exp
 
 import pytest
 
-from outrider.tuning.state import BinState, Drift, Ledger, Pace, Trial
+from outrider.tuning.state import BinState, Drift, Ledger, Pace
 from tests.unit.tuning.factories import POLICY, a_start
 
 
@@ -101,14 +101,7 @@ def test_a_measurement_as_good_as_what_is_known_counts_half() -> None:
     assert (after.mean, after.variance) == (pytest.approx(0.2), pytest.approx(0.02))
 
 
-# Trials, and the static table
-
-
-def test_a_trial_starves_after_its_time_without_measurements() -> None:
-    trial = Trial(0, 3, started_at=0.0, heard_at=100.0)
-    limit = 100.0 + POLICY.exploration.trial_timeout_seconds
-    assert not trial.starved(POLICY.exploration, limit)
-    assert trial.starved(POLICY.exploration, limit + 0.1)
+# The static fallback
 
 
 def test_the_static_table_holds_until_its_time_is_over() -> None:

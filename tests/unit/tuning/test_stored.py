@@ -63,35 +63,28 @@ def a_profile(tried: list[float], accepted: list[float]) -> dict[str, object]:
     return {"tried": tried, "accepted": accepted}
 
 
-def a_trial(*, index: int = 3, k: int = 3) -> dict[str, object]:
-    return {"bin": index, "k": k, "started_at": 0.0, "heard_at": 0.0}
-
-
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
         (None, "version None"),
         ({}, "version None"),
         ([], "version None"),
-        ({**a_wire(), "version": 4}, "version 4"),
+        ({**a_wire(), "version": 5}, "version 5"),
         (a_wire(candidates=[0, 1]), "other candidates"),
         (a_wire(candidates=[*POLICY.candidates, 7]), "other candidates"),
         (a_wire(edges=[1, 2]), "other candidates or batch sizes"),
         (a_wire(edges=[*POLICY.bins, 4096]), "other candidates or batch sizes"),
         (a_wire(bins={"99": {"k": 3}}), "unknown batch bin"),
         (a_wire(known=[{**KNOWN, "bin": 99}]), "unknown batch bin"),
-        (a_wire(trial=a_trial(index=99)), "unknown batch bin"),
         (a_wire(bins={"3": {"k": 4}}), "not a candidate"),
         (a_wire(known=[{**KNOWN, "k": 4}]), "not a candidate"),
         (a_wire(bins={"3": {"k": 3, "replaced": 4}}), "not a candidate"),
-        (a_wire(trial=a_trial(k=4)), "not a candidate"),
         (a_wire(schedule={"tiers": [{**OPEN, "num_speculative_tokens": 7}]}), "not a candidate"),
         (a_wire(known=[{**KNOWN, "log_step": float("nan")}]), "log_step"),
         (a_wire(schedule={"tiers": []}), "at least one row"),
         (a_wire(surprise=1), "surprise"),
-        ({"version": 1}, "state: missing"),
-        ({"version": 2}, "state: missing"),
-        ({"version": 2, "state": {"known": 5}}, "state: missing"),
+        ({**a_wire(), "version": 2}, "version 2"),
+        ({"version": 3}, "state: missing"),
     ],
 )
 def test_a_state_that_cannot_be_continued_is_refused(data: object, complaint: str) -> None:
@@ -132,7 +125,6 @@ def test_a_table_with_more_rows_than_any_is_refused(name: str) -> None:
         {"static": a_table(MAX_K, edge=EDGE)},
         {"schedule": a_table(edge=EDGE)},
         {"profile": a_profile([5.0, 4.0], [5.0, 0.0])},
-        {"trial": a_trial()},
     ],
 )
 def test_a_state_at_its_bounds_is_continued(changes: dict[str, object]) -> None:
@@ -150,31 +142,11 @@ def test_the_complaint_names_the_first_field() -> None:
         from_wire(a_wire(known=[{**KNOWN, "seconds": "long", "at": "later"}]), POLICY)
 
 
-def test_version_1_keeps_its_tables_and_loses_its_measurements() -> None:
-    old = {
-        "version": 1,
-        "state": {
-            "static": {"tiers": [{"max_batch_size": None, "num_speculative_tokens": 3}]},
-            "schedule": {"tiers": [{"max_batch_size": None, "num_speculative_tokens": 1}]},
-            "candidates": list(POLICY.candidates),
-            "edges": list(POLICY.bins),
-            "bins": {"3": {"k": 1, "decided": True, "measured": {"1": {"tokens": 5.0}}}},
-            "first_accepted": 10.0,
-            "first_drafted": 20.0,
-        },
-    }
-    state = from_wire(old, POLICY)
-    assert state.schedule == Schedule.constant(1)
-    assert state.bins == {}
-    assert (state.first_accepted, state.first_drafted) == (10.0, 20.0)
-
-
-def test_version_2_keeps_its_step_times_and_does_not_know_of_prompts() -> None:
-    cell = {name: value for name, value in KNOWN.items() if name != "log_prompts"}
-    state = from_wire({**a_wire(known=[{**cell, "prefill": 40.0}]), "version": 2}, POLICY)
-    assert [(k.log_step, k.log_prompts) for k in state.known] == [(-3.0, 0.0)]
-
-
 def test_an_untouched_state_survives() -> None:
     state = TunerState.start(Schedule.constant(3), POLICY)
     assert from_wire(to_wire(state), POLICY) == state
+
+
+def test_version_3_keeps_everything_but_a_trial() -> None:
+    trial = {"bin": 3, "k": 3, "started_at": 0.0, "heard_at": 0.0}
+    assert from_wire({**a_wire(trial=trial), "version": 3}, POLICY) == from_wire(a_wire(), POLICY)

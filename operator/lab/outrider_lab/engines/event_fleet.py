@@ -48,7 +48,6 @@ class Plant:
     scrape_interval: float = 5.0  # seconds
     scrape_lag: float = 0.0  # seconds until a scrape can be seen
     resets: tuple[float, ...] = ()  # seconds at which the first pod's counters go back to 0
-    stock: bool = False  # no exact cells, no probes
     edges: tuple[float, ...] = EDGES  # of the histogram of gaps between outputs, in seconds
 
 
@@ -127,17 +126,15 @@ class EventFleet:
         lookup = [schedule.k_at(size) for size in range(self._plant.limits.max_num_seqs + 1)]
         spans: list[Span] = []
         for pod in self._pods:
-            pod.engine.fast.taught(None if self._plant.stock else cost_model, schedule)
+            pod.engine.fast.taught(cost_model, schedule)
             pod.engine.probe = follow(
                 pod.engine.probe,
-                None if self._plant.stock else probe,
+                probe,
                 pod=str(pod.key),
                 now=self._now,
                 replaced=replaced,
                 deadline=PROBE_DEADLINE_SECONDS,
             )
-            if replaced and self._plant.stock:
-                pod.since = max(pod.since, self._now)
             spans += self._work(pod, until, lookup)
         self._now, self._schedule = until, schedule
         observations = tuple(self._observe(pod, until) for pod in self._pods)
@@ -185,7 +182,7 @@ class EventFleet:
         return replace(
             observation,
             decode_seconds=observation.decode_seconds * factor,
-            cells=() if self._plant.stock else tuple(noisy),
+            cells=tuple(noisy),
             survival=pod.engine.fast.survival,
             latencies=histogram(before.gaps, after.gaps, self._plant.edges),
         )

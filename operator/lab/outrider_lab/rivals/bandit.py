@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe, Slice
-from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.baselines import windows
 from outrider_lab.rivals.model_only import binned_table
@@ -42,36 +41,25 @@ class _Bin:
     turn: int = 0
 
 
-@dataclass(slots=True)
-class _Trial:
-    """A K in the schedule of a bin, if engines run no probes."""
-
-    bin: int
-    slices: list[tuple[int, float]] = field(default_factory=list)  # K, engine seconds left
-
-
 class Bandit:
     """`bandit`: successive halving for 20 s in a new bin, then looks for 3 % of the time.
 
     Rounds of halving divide the time equally; the better half of the K continues. Looks take
-    turns among the other K, 2 s each. Means are over all that was ever measured. Without exact
-    cells the measurements use the schedule, for a tick or more each.
+    turns among the other K, 2 s each. Means are over all that was ever measured.
     """
 
     HALVING_SECONDS = 20.0
     LOOK_SECONDS = 2.0
     SHARE = 0.03
 
-    def __init__(self, law: Policy, *, stock: bool = False) -> None:
-        self._law, self._stock = law, stock
+    def __init__(self, law: Policy) -> None:
+        self._law = law
         self._bins: dict[int, _Bin] = {}
         self._rounds = max(1, (len(law.candidates) - 1).bit_length())
-        self._trial: _Trial | None = None
-        self._schedule = binned_table(law, {})
 
     def begin(self) -> Action:
         """The hand table."""
-        return Action(self._schedule)
+        return Action(binned_table(self._law, {}))
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """Add up, choose, and request the next measurements."""
@@ -83,50 +71,22 @@ class Bandit:
                 arm.seconds += reading.seconds
         probe = self._next(readings, now) if readings else None
         chosen = {index: b.k for index, b in self._bins.items() if b.k is not None}
-        if self._trial is not None:
-            chosen[self._trial.bin] = self._trial.slices[0][0]
-        self._schedule = binned_table(self._law, chosen)
-        return Action(self._schedule, probe, on_trial=self._trial is not None)
+        return Action(binned_table(self._law, chosen), probe)
 
     def _readings(self, observations: Sequence[Observation]) -> list[_Reading]:
-        seen = windows(observations)
-        if not self._stock:
-            cells = [(w.pod, c) for w in seen for c in w.cells if c.step_seconds > 0]
-            return [
-                _Reading(
-                    pod, self._law.bin_of(c.low), c.num_speculative_tokens, c.emitted_tokens, c.step_seconds
-                )
-                for pod, c in cells
-            ]
-        return [_whole(self._law, self._schedule, window) for window in seen]
+        cells = [(w.pod, c) for w in windows(observations) for c in w.cells if c.step_seconds > 0]
+        return [
+            _Reading(pod, self._law.bin_of(c.low), c.num_speculative_tokens, c.emitted_tokens, c.step_seconds)
+            for pod, c in cells
+        ]
 
     def _next(self, readings: Sequence[_Reading], now: float) -> Probe | None:
         longest = max(readings, key=lambda reading: reading.seconds)
-        if self._stock and self._trial is not None:
-            self._spend(readings)
-        if self._trial is not None:
-            return None
         slices = self._ask(self._bin(longest.bin), now)
         if not slices:
             return None
-        if self._stock:
-            self._trial = _Trial(longest.bin, slices)
-            return None
         low, high = self._law.limits(longest.bin)
         return Probe(longest.pod, low, high, tuple(Slice(k, seconds) for k, seconds in slices))
-
-    def _spend(self, readings: Sequence[_Reading]) -> None:
-        """The trial's time goes by; it ends when the load leaves its bin."""
-        trial = self._trial
-        if trial is None:
-            return
-        k, left = trial.slices[0]
-        spent = sum(r.seconds for r in readings if (r.bin, r.k) == (trial.bin, k))
-        trial.slices[0] = (k, left - spent)
-        if left <= spent:
-            trial.slices.pop(0)
-        if not trial.slices or spent == 0:
-            self._trial = None
 
     def _bin(self, index: int) -> _Bin:
         ks = list(self._law.candidates)
@@ -159,11 +119,3 @@ class Bandit:
             return state.racing
         ranked = sorted(state.racing, key=lambda k: -state.arms[k].mean)
         return sorted(ranked[: (len(ranked) + 1) // 2])
-
-
-def _whole(law: Policy, schedule: Schedule, window: Window) -> _Reading:
-    """A stock window counts for the bin of its mean batch, and for the K that the schedule has there."""
-    size = window.batch_size or 1.0
-    return _Reading(
-        window.pod, law.bin_of(size), schedule.k_at_mean(size), window.tokens, window.engine_seconds
-    )

@@ -33,7 +33,6 @@ class Brief:
 
     law: Policy
     oracle: Mapping[float, int]  # best K by the second at which a phase begins; for `oracle` alone
-    stock: bool = False  # the engines count no cells and run no probes
     step_times: StepTimeProfile | None = None  # what the engines measured; for the tuner alone
 
     profile: OfflineProfile | None = None  # for rules that rest on one
@@ -44,16 +43,15 @@ class Brief:
             raise ValueError("this rule needs an offline profile")
         return self.profile
 
-    def outrider(self, *, stock: bool, teaches: bool = True) -> Law:
+    def outrider(self, *, teaches: bool = True) -> Law:
         """Return the tuner, which starts from the hand-written schedule."""
         static = hand_table(self.law.candidates)
-        return Law(self.law, static, stock=stock, teaches=teaches, step_times=self.step_times)
+        return Law(self.law, static, teaches=teaches, step_times=self.step_times)
 
 
 _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
-    "outrider": lambda brief: brief.outrider(stock=brief.stock),
-    "outrider-schedule": lambda brief: brief.outrider(stock=brief.stock, teaches=False),
-    "outrider-stock": lambda brief: brief.outrider(stock=True),
+    "outrider": lambda brief: brief.outrider(),
+    "outrider-schedule": lambda brief: brief.outrider(teaches=False),
     "hand": lambda brief: Fixed(hand_table(brief.law.candidates)),
     "acceptance": lambda brief: AcceptanceThresholds(brief.law),
     "acceptance-off": lambda brief: OffBelowRate(brief.law),
@@ -65,7 +63,7 @@ _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
     "fast-loop": lambda brief: Taught(brief.law, brief.profiled()),
     "latency-steps": lambda brief: LatencySteps(brief.law),
     "model": lambda brief: ModelOnly(brief.law),
-    "bandit": lambda brief: Bandit(brief.law, stock=brief.stock),
+    "bandit": lambda brief: Bandit(brief.law),
     "oracle": lambda brief: Oracle(brief.oracle),
 }
 

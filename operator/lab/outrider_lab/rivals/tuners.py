@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.cost_model import next_cost_model
 from outrider.tuning.decision import Decision, Probe, Speedup
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
-from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.tuner import decide
@@ -23,7 +23,6 @@ class Action:
 
     schedule: Schedule
     probe: Probe | None = None
-    on_trial: bool = False  # the schedule has a K for a short look
     speedup: Speedup | None = None
     cost_model: CostModel | None = None  # for the fast loop of the engines; None: the schedule runs
 
@@ -43,7 +42,6 @@ class Tuner(Protocol):
 class Law:
     """`outrider`: the tuner, as the operator runs it.
 
-    stock: strip the exact cells and run no probes, as for engines without the plugin.
     teaches: push a cost model, so that engines choose K at each step; else the schedule alone.
     step_times: what the engines measured of themselves before they served.
     """
@@ -53,12 +51,11 @@ class Law:
         policy: Policy,
         static: Schedule,
         *,
-        stock: bool = False,
         teaches: bool = True,
         step_times: StepTimeProfile | None = None,
     ) -> None:
-        self._policy, self._stock, self._step_times = policy, stock, step_times
-        self._teaches = teaches and not stock
+        self._policy, self._step_times = policy, step_times
+        self._teaches = teaches
         self._cost_model: CostModel | None = None
         self._state = TunerState.start(static, policy)
         self.decisions: list[Decision] = []
@@ -69,19 +66,14 @@ class Law:
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """One decision."""
-        seen = [_without_cells(o) for o in observations] if self._stock else observations
-        decision = decide(seen, self._state, policy=self._policy, now=now, step_times=self._step_times)
+        decision = decide(
+            observations, self._state, policy=self._policy, now=now, step_times=self._step_times
+        )
         self._state = decision.state
         self.decisions.append(decision)
-        probe = None if self._stock else decision.probe
-        on_trial = decision.state.trial is not None
         if self._teaches:
             self._cost_model = next_cost_model(self._cost_model, decision)
-        return Action(decision.schedule, probe, on_trial, decision.speedup, self._cost_model)
-
-
-def _without_cells(observation: Observation) -> Observation:
-    return replace(observation, cells=()) if isinstance(observation, Window) else observation
+        return Action(decision.schedule, decision.probe, decision.speedup, self._cost_model)
 
 
 class Fixed:

@@ -1,7 +1,7 @@
 """Ordered checks between a proposed change and the schedule; the first veto counts.
 
-To add one, write a function under its decorator, and test it. `sight` checks that there is something to
-decide on, `step` whether K may change, and `trying` whether other K may be probed now.
+To add one, write a function, append it to its tuple at the end, and test it. `SIGHT` checks that there is
+something to decide on, `STEP` whether K may change, and `PROBING` whether other K may be probed now.
 """
 
 from __future__ import annotations
@@ -50,27 +50,9 @@ class Step:
     revert: bool = False  # back to the K before
 
 
-SightCheck = Callable[[Sight], Veto | None]
-StepCheck = Callable[[Step], Veto | None]
-TryCheck = Callable[[TickContext], Veto | None]
-_Check = TypeVar("_Check", SightCheck, StepCheck, TryCheck)
-
-SIGHT: list[SightCheck] = []
-STEP: list[StepCheck] = []
-TRYING: list[TryCheck] = []
-
 NOTHING_SEEN = Veto(DecisionReason.NO_TRAFFIC, "no tokens were generated")
 
 
-def _in(checks: list[_Check]) -> Callable[[_Check], _Check]:
-    def add(check: _Check) -> _Check:
-        checks.append(check)
-        return check
-
-    return add
-
-
-@_in(SIGHT)
 def gap(sight: Sight) -> Veto | None:
     """Hold while a pod has no usable measurement, or no pod was measured.
 
@@ -93,7 +75,6 @@ def gap(sight: Sight) -> Veto | None:
     )
 
 
-@_in(SIGHT)
 def mixed_window(sight: Sight) -> Veto | None:
     """Hold if no window measures a single K."""
     if sight.readings.bin is not None or not sight.readings.mixed:
@@ -101,13 +82,11 @@ def mixed_window(sight: Sight) -> Veto | None:
     return Veto(DecisionReason.MIXED_WINDOW, "load or schedule changed within the window")
 
 
-@_in(SIGHT)
 def no_traffic(sight: Sight) -> Veto | None:
     """Hold if no token was generated."""
     return NOTHING_SEEN if sight.readings.bin is None else None
 
 
-@_in(STEP)
 def acceptance_collapse(step: Step) -> Veto | None:
     """Never raise K while the acceptance rate is far below its history: a state may be corrupted."""
     settled = step.view.bin_state.k
@@ -119,7 +98,6 @@ def acceptance_collapse(step: Step) -> Veto | None:
     )
 
 
-@_in(STEP)
 def acceptance_floor(step: Step) -> Veto | None:
     """Never raise K while hardly any draft token is accepted."""
     rates, _ = step.view.state.profile.rates(1)
@@ -131,7 +109,6 @@ def acceptance_floor(step: Step) -> Veto | None:
     )
 
 
-@_in(STEP)
 def kv_pressure(step: Step) -> Veto | None:
     """Never raise K while the KV cache is almost full: longer drafts need more slots."""
     if step.k <= step.view.bin_state.k:
@@ -144,7 +121,6 @@ def kv_pressure(step: Step) -> Veto | None:
     return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full, so K does not rise")
 
 
-@_in(STEP)
 def dwell(step: Step) -> Veto | None:
     """Keep a settled K for `dwell_seconds`."""
     settled_at = step.view.bin_state.settled_at
@@ -159,7 +135,6 @@ def dwell(step: Step) -> Veto | None:
     )
 
 
-@_in(STEP)
 def rate_limit(step: Step) -> Veto | None:
     """Limit the changes per hour; a bin that is not settled has some more."""
     bin_state = step.view.bin_state
@@ -172,15 +147,6 @@ def rate_limit(step: Step) -> Veto | None:
     return Veto(DecisionReason.RATE_LIMITED, f"K {step.k} looks better, but K changed often in the last hour")
 
 
-@_in(STEP)
-def launched(step: Step) -> Veto | None:
-    """Only allow K that the engines were launched with."""
-    if step.k in step.view.policy.candidates:
-        return None
-    return Veto(DecisionReason.NOT_A_CANDIDATE, f"the engines were not launched with K {step.k}")
-
-
-@_in(TRYING)
 def queue(view: TickContext) -> Veto | None:
     """Start no probe while requests wait for a place in the batch, unless they have waited for long."""
     waiting = view.waiting
@@ -193,7 +159,6 @@ def queue(view: TickContext) -> Veto | None:
     return Veto(DecisionReason.REQUESTS_QUEUED, f"{waiting:.0f} requests wait, so no probe starts")
 
 
-@_in(TRYING)
 def kv_full(view: TickContext) -> Veto | None:
     """Start no probe while the KV cache is almost full."""
     usage = view.kv_usage_ratio
@@ -204,7 +169,6 @@ def kv_full(view: TickContext) -> Veto | None:
     return Veto(DecisionReason.KV_PRESSURE, f"the KV cache is {100 * usage:.0f} % full, so no probe starts")
 
 
-@_in(TRYING)
 def latency_slack(view: TickContext) -> Veto | None:
     """Start no probe while the present K exceeds the latency limit: then every other K does."""
     limit, k = view.policy.safety.inter_token_latency_limit, view.bin_state.k
@@ -217,12 +181,18 @@ def latency_slack(view: TickContext) -> Veto | None:
     )
 
 
-@_in(TRYING)
 def collapse(view: TickContext) -> Veto | None:
     """Start no probe while the drafter may be broken."""
     if view.state.collapsed < 2:
         return None
     return Veto(DecisionReason.ACCEPTANCE_COLLAPSED, "acceptance is far below its history; check the outputs")
+
+
+def uncounted_steps(view: TickContext) -> Veto | None:
+    """Start no probe while engines that could run one do not count steps by batch bin and K."""
+    if view.readings.exact or view.policy.exploration.probe_share <= 0:
+        return None
+    return Veto(DecisionReason.METRICS_GAP, "the engines do not count steps by K, so no probe starts")
 
 
 def _keeps_the_limit_again(step: Step) -> bool:
@@ -236,6 +206,22 @@ def _unknown(gauge: str, consequence: str) -> Veto:
     """A veto for an unknown gauge, which may have its worst value."""
     return Veto(DecisionReason.METRICS_GAP, f"not every pod reports {gauge}, so {consequence}")
 
+
+SIGHT: Sequence[Callable[[Sight], Veto | None]] = (gap, mixed_window, no_traffic)
+STEP: Sequence[Callable[[Step], Veto | None]] = (
+    acceptance_collapse,
+    acceptance_floor,
+    kv_pressure,
+    dwell,
+    rate_limit,
+)
+PROBING: Sequence[Callable[[TickContext], Veto | None]] = (
+    queue,
+    kv_full,
+    latency_slack,
+    collapse,
+    uncounted_steps,
+)
 
 _Seen = TypeVar("_Seen")
 

@@ -29,9 +29,7 @@ def pinned(view: TickContext) -> Proposal | None:
         return Proposal(Kind.EXPLOIT, ended, sentence, unpinned, explained=everywhere)
     if ledger.weight < _SEEN or ledger.gain >= -policy.safety.ledger_loss * ledger.weight:
         return None
-    pinned_state = replace(
-        state, trial=None, ledger=Ledger(), pinned_until=view.now + policy.safety.ledger_seconds
-    )
+    pinned_state = replace(state, ledger=Ledger(), pinned_until=view.now + policy.safety.ledger_seconds)
     sentence = view.say(
         f"the static schedule was {-100 * ledger.gain / ledger.weight:.0f} % better, so it is used"
     )

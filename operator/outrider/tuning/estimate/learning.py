@@ -74,7 +74,7 @@ def learn(
         and _lost_trust(step_times, before, state, policy.estimation, now)
     ):
         state = state.all_unsettled(policy.exploration.recalibration_seconds)
-    state = _follow_acceptance(_follow_trial(state, readings, now), readings, seconds, policy, now)
+    state = _follow_acceptance(state, readings, seconds, policy, now)
     return _follow_engines(state, readings, seconds, policy)
 
 
@@ -267,16 +267,6 @@ def _lost_trust(
         trust_in(step_times, state.known, estimation, noise=noise, now=now) for state in (before, after)
     )
     return new < _DOUBT <= old
-
-
-def _follow_trial(state: TunerState, readings: Readings, now: float) -> TunerState:
-    trial = state.trial
-    if trial is None:
-        return state
-    heard = sum(r.seconds for r in readings.rows if (r.bin, r.k) == (trial.bin, trial.k))
-    if heard <= 0:
-        return state
-    return replace(state, trial=replace(trial, heard_at=now, seconds=trial.seconds + heard))
 
 
 def _follow_engines(state: TunerState, readings: Readings, seconds: float, policy: Policy) -> TunerState:

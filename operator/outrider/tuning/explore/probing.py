@@ -10,7 +10,7 @@ from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Probe, Proposal, Slice
 from outrider.tuning.explore import probe_plan
 from outrider.tuning.explore.canary import looks
-from outrider.tuning.state import Trial, TunerState
+from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 
 _SHARE = 0.9
@@ -20,9 +20,9 @@ _SHARE = 0.9
 def attempt(view: TickContext) -> Proposal:
     """Plan probes that are worth their cost, allowed and affordable; otherwise the bin is settled.
 
-    Engines that count per (bin, K) run probes. On others one K runs in the schedule for a tick.
+    Engines that do not count by batch bin and K run no probes.
     """
-    veto = guardrails.first_veto(guardrails.TRYING, view)
+    veto = guardrails.first_veto(guardrails.PROBING, view)
     if veto is not None:
         return view.hold(veto.reason, veto.sentence)
     length = _slice_seconds(view)
@@ -34,17 +34,12 @@ def attempt(view: TickContext) -> Proposal:
     if not planned.ks:
         settled = _nothing(view, credit_left=_credit(view) >= length, saturated=planned.saturated)
         if not ks or settled.kind is Kind.EXPLOIT:
-            return replace(settled, probe=_probe(view, ks, length) if ks and view.readings.exact else None)
+            return replace(settled, probe=_probe(view, ks, length) if ks else None)
     state = _paid(view, len(planned.ks) * length, planned.loss)
     k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
     words = f"probe of K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
-    if view.readings.exact:
-        return Proposal(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
-    trial = Trial(view.bin, ks[0], started_at=view.now, heard_at=view.now)
-    return Proposal(
-        Kind.EXPLORE, reason, view.say(words), replace(state, trial=trial), explained=frozenset({view.bin})
-    )
+    return Proposal(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
 
 
 def _nothing(view: TickContext, *, credit_left: bool, saturated: bool) -> Proposal:
@@ -66,12 +61,14 @@ def _credit(view: TickContext) -> float:
 def _room(view: TickContext, length: float) -> float:
     """Return the seconds that probes may take until the next tick.
 
-    A trial through the schedule lasts one tick. If a tick is shorter than a probe, one probe runs beyond the
-    next tick. A limit on the slowest tenth of all gaps leaves room for one probe.
+    If a tick is shorter than a probe, one probe runs beyond the next tick. A limit on the slowest tenth of
+    all gaps leaves room for one probe.
     """
+    if not view.readings.exact:
+        return 0.0
     if view.policy.safety.inter_token_latency_limit is not None:
         return length
-    return max(_SHARE * view.interval, length) if view.readings.exact else length
+    return max(_SHARE * view.interval, length)
 
 
 def terms(view: TickContext, seconds: float) -> probe_plan.Terms:
@@ -114,15 +111,13 @@ def _paid(view: TickContext, seconds: float, loss: float) -> TunerState:
 
 
 def _sharing_pods(view: TickContext) -> int:
-    """Return the number of pods that gain from a probe; a trial through the schedule runs on all."""
-    return len(view.readings.pods(view.bin)) if view.readings.exact else 1
+    """Return the number of pods that gain from a probe."""
+    return len(view.readings.pods(view.bin))
 
 
 def _slice_seconds(view: TickContext) -> float:
-    """Return the length of a probe: some steps of the slowest K; without probes a trial takes a tick."""
+    """Return the length of a probe: some steps of the slowest K."""
     exploration = view.policy.exploration
-    if not view.readings.exact:
-        return max(view.interval, exploration.slice_seconds)
     slowest = max(view.belief.step_seconds(k) for k in view.policy.candidates)
     wanted = min(exploration.slice_steps * slowest, exploration.longest_slice_seconds)
     return max(exploration.slice_seconds, wanted)
