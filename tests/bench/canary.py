@@ -23,6 +23,7 @@ from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_lab.engines.event_fleet import EventFleet, Plant
 from outrider_lab.traffic.requests import Trace, Traffic
@@ -60,14 +61,14 @@ def canary(given: float, seed: int, *, noise: float = 0.01, **numbers: float) ->
         now += TICK
         served = now > WARM_SECONDS
         seen, bare = pods.advance(now, decision, canary=served)
-        decision = decide(seen, state, policy=policy, now=now, without_drafter=bare)
+        decision = decide(TickContext(seen, state, policy=policy, now=now, without_drafter=bare))
         state = decision.state
-        tax = state.tax
+        tax = state.canary.overhead
         if tax is not None and tax.deviation <= limit.canary_deviation:
             break
         looked += _at_zero(decision.probe) if served else 0.0
-    tax = state.tax or IdleDrafterOverhead.prior(policy.estimation)
-    told = expm1(tax.mean) if state.tax is not None else None
+    tax = state.canary.overhead or IdleDrafterOverhead.prior(policy.estimation)
+    told = expm1(tax.mean) if state.canary.overhead is not None else None
     return Found(told, tax.deviation, now - WARM_SECONDS, looked)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from outrider.api.quantity import duration_seconds
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
@@ -87,52 +88,72 @@ class LaunchOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchLimits:
-    """Launch choices that a spec leaves to the tuner."""
+class RelaunchPolicy:
+    """The relaunches that a spec allows."""
 
-    mode: TuningMode
-    actuation: Actuation
-    structural_off: StructuralOff
-    canary: Canary
-    candidates: Collection[int]
-    """All values of K that an engine may be launched with."""
-    replicas: int
+    actuation: Actuation = Actuation.LIVE
+    structural_off: StructuralOff = StructuralOff.NEVER
+    canary: Canary = Canary.NEVER
+    interval_seconds: float = 3600.0
+    """Minimum time between two rolling restarts; a roll-back is never delayed."""
+    deadline_seconds: float = 1200.0
+    """Time after which a relaunch that has not ended counts as failed and is rolled back."""
     one_k: bool = False
-    """True: a schedule has one K for all batch sizes."""
+    """True: a schedule has one K for all batch sizes, that of the current load."""
 
     @classmethod
-    def of(cls, spec: Spec) -> LaunchLimits:
-        """Return the limits of a spec."""
+    def of(cls, spec: Spec) -> RelaunchPolicy:
+        """Return the policy of a spec."""
         tuning = spec.speculation.tuning
         return cls(
-            mode=spec.tuning_mode,
             actuation=tuning.actuation,
             structural_off=tuning.structural_off,
             canary=tuning.canary,
-            candidates=spec.candidates(),
-            replicas=spec.replicas,
+            interval_seconds=duration_seconds(tuning.relaunch_interval),
+            # Pods may start one by one, each within the progress deadline.
+            deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
             one_k=spec.one_k,
         )
 
-    def effective(self, order: LaunchOrder) -> LaunchOrder:
-        """Return the part of ``order`` that the spec allows now.
+    @property
+    def silent(self) -> bool:
+        """True if the tuner neither changes nor judges the launch."""
+        wishes = (self.actuation, self.structural_off, self.canary)
+        return wishes == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
+
+    def advising(self) -> RelaunchPolicy:
+        """Return the same with recommendations only."""
+        never = self.structural_off is StructuralOff.NEVER
+        advice = StructuralOff.NEVER if never else StructuralOff.RECOMMEND
+        return replace(self, actuation=Actuation.LIVE, structural_off=advice, canary=Canary.NEVER)
+
+    def effective(
+        self, order: LaunchOrder, *, mode: TuningMode, candidates: Collection[int], replicas: int
+    ) -> LaunchOrder:
+        """Return the part of ``order`` that is allowed now.
 
         Only mode Auto allows any part. A second application changes nothing.
-        """
-        if self.mode is not TuningMode.AUTO:
-            return LaunchOrder()
-        launch = order.launch if self._allows(order.launch) else Launch()
-        return LaunchOrder(launch, canary=order.canary and launch.drafter and self._has_room_for_a_canary)
 
-    def _allows(self, launch: Launch) -> bool:
+        candidates: all values of K that an engine may be launched with.
+        """
+        if mode is not TuningMode.AUTO:
+            return LaunchOrder()
+        launch = order.launch if self._allows(order.launch, candidates) else Launch()
+        room = self.canary is Canary.ALLOW and self.actuation is Actuation.LIVE and replicas >= 2
+        return LaunchOrder(launch, canary=order.canary and launch.drafter and room)
+
+    def _allows(self, launch: Launch, candidates: Collection[int]) -> bool:
         if not launch.drafter:
             return self.structural_off is StructuralOff.ALLOW
         if launch.schedule is None:
             return True
         values = launch.schedule.values()
         one = not self.one_k or len(values) == 1
-        return self.actuation is Actuation.ROLLOUT and one and values <= set(self.candidates)
+        return self.actuation is Actuation.ROLLOUT and one and values <= set(candidates)
 
-    @property
-    def _has_room_for_a_canary(self) -> bool:
-        return self.canary is Canary.ALLOW and self.actuation is Actuation.LIVE and self.replicas >= 2
+
+def effective_order(spec: Spec, order: LaunchOrder) -> LaunchOrder:
+    """Return the part of ``order`` that the spec allows now."""
+    return RelaunchPolicy.of(spec).effective(
+        order, mode=spec.tuning_mode, candidates=spec.candidates(), replicas=spec.replicas
+    )

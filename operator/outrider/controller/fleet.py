@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.annotations import Instructions
-from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.api.status import Status
@@ -17,7 +17,6 @@ from outrider.engine.client import EngineAddress
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.metrics import MetricsDialect
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.rules import Relaunching
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class TunedModel:
     starting_pods: tuple[EnginePod, ...] = ()  # starting pods: with an address, and not ready
     replicas: int = 1  # number of wanted pods
     ranks: int = 1  # Data-parallel ranks of an engine; each has its own batches
-    relaunching: Relaunching = field(default_factory=Relaunching)  # the relaunches that the tuner may order
+    relaunching: RelaunchPolicy = field(default_factory=RelaunchPolicy)  # what the tuner may order
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
     """The last order of the tuner, whether it is allowed or not."""
     searches_text: bool = False  # whether drafts come from the text (n-gram, suffix) and not from a model
@@ -89,19 +88,13 @@ class TunedModel:
     @property
     def order(self) -> LaunchOrder:
         """The part of the stored order that is allowed."""
-        return self.limits.effective(self.stored_order)
+        return self.effective(self.stored_order)
 
-    @property
-    def limits(self) -> LaunchLimits:
-        """The orders that the spec allows."""
-        return LaunchLimits(
-            mode=self.mode,
-            actuation=self.relaunching.actuation,
-            structural_off=self.relaunching.structural_off,
-            canary=self.relaunching.canary,
-            candidates=self.policy.candidates,
-            replicas=self.replicas,
-            one_k=self.relaunching.one_k,
+    def effective(self, order: LaunchOrder) -> LaunchOrder:
+        """The part of an order that the spec allows."""
+        candidates = self.policy.candidates
+        return self.relaunching.effective(
+            order, mode=self.mode, candidates=candidates, replicas=self.replicas
         )
 
 

@@ -1,12 +1,11 @@
-"""The tuner's policies, from a spec: which K it may choose, and which relaunches it may order."""
+"""The tuner's policy, from a spec."""
 
 from __future__ import annotations
 
-from outrider.api.quantity import duration_seconds
+from outrider.api.launch import RelaunchPolicy
 from outrider.api.spec import Spec
 from outrider.runtimes import runtime_of
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.rules import Relaunching
 from outrider_protocol.methods import TRAITS
 
 _NO_DEVIATION = 1e-3
@@ -20,7 +19,7 @@ def require_tunable(spec: Spec) -> None:
     """
     if spec.live:
         policy_from_spec(spec)
-        relaunching_from_spec(spec)
+        RelaunchPolicy.of(spec)
 
 
 def policy_from_spec(spec: Spec) -> Policy:
@@ -38,17 +37,3 @@ def policy_from_spec(spec: Spec) -> Policy:
     # At K=0 such a drafter runs no pass: it searches the text, or the engine skips it.
     idles = TRAITS[spec.speculation.method].searches_text or runtime_of(spec).control(spec).skips_idle_drafter
     return policy.with_idle_drafter() if idles else policy
-
-
-def relaunching_from_spec(spec: Spec) -> Relaunching:
-    """The policy for relaunches."""
-    tuning = spec.speculation.tuning
-    return Relaunching(
-        actuation=tuning.actuation,
-        structural_off=tuning.structural_off,
-        canary=tuning.canary,
-        interval_seconds=duration_seconds(tuning.relaunch_interval),
-        # Pods may start one by one, each within the progress deadline.
-        deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
-        one_k=spec.one_k,
-    )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from outrider.api.annotations import read_instructions
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.cluster.objects import Pod
@@ -14,7 +14,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.launch_orders import read_order
-from outrider.controller.policy_from_spec import policy_from_spec, relaunching_from_spec
+from outrider.controller.policy_from_spec import policy_from_spec
 from outrider.controller.store import Store
 from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.engine.client import EngineAddress
@@ -104,7 +104,7 @@ class StoreFleet:
             starting_pods=tuple(pod for pod, ready in engines if not ready),
             replicas=spec.replicas,
             ranks=spec.parallelism.data,
-            relaunching=relaunching_from_spec(spec),
+            relaunching=RelaunchPolicy.of(spec),
             searches_text=TRAITS[spec.speculation.method].searches_text,
             stored_order=self._order(Owner(metadata.namespace, metadata.name, metadata.uid)),
             returned_table=self._returned_table(key, spec),

@@ -63,10 +63,11 @@ class TuningMetrics:
             return
         self._decisions.labels(*model, decision.kind.value, decision.reason.value).inc()
         state = decision.state
-        self._probe_loss.labels(*model).set(state.loss / policy.safety.loss_seconds)
+        self._probe_loss.labels(*model).set(state.budget.loss / policy.safety.loss_seconds)
         self._show_bins(model, state)
-        if state.ledger.weight > 0:
-            self._static_gain.labels(*model).set(exp(state.ledger.gain / state.ledger.weight))
+        ledger = state.fallback.ledger
+        if ledger.weight > 0:
+            self._static_gain.labels(*model).set(exp(ledger.gain / ledger.weight))
 
     def probed(self, model: Key, probe: Probe) -> None:
         """Count a started probe."""

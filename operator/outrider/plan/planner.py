@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from outrider.api.json_object import Json
-from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, effective_order
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import children
@@ -83,7 +83,7 @@ class Rendered:
         if self._missing is not None:
             return _download(model, self._missing, settings=settings, keys=keys, image=self._image)
         model = _with_weights(model)
-        order = LaunchLimits.of(model.spec).effective(order)
+        order = effective_order(model.spec, order)
         stage = canary_stage(model.spec, order, serving)
         try:
             pods = self._rendered(order.launch, Role.REPLICA)

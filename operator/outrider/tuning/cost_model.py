@@ -16,11 +16,9 @@ from outrider.api.schedule import Row, Schedule
 from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.features import Array
-from outrider.tuning.estimate.model_averaging import blend
-from outrider.tuning.estimate.posterior import mean_log_context
-from outrider.tuning.estimate.step_time_profile import StepTimeProfile
+from outrider.tuning.estimate.goodput import mean_log_context, predicted_steps
 from outrider.tuning.estimate.surface import Point
-from outrider.tuning.state import BinState, TunerState, room
+from outrider.tuning.state import NO_CHOICE, room
 from outrider.tuning.tick_context import TickContext
 from outrider_protocol.cost_model import CostModel
 
@@ -34,21 +32,19 @@ _MATERIAL_CONTEXT = 0.5
 """log2. The context of step times may be off by so much, since the engine corrects for it."""
 
 
-def cost_model_of(
-    view: TickContext, state: TunerState, step_times: StepTimeProfile | None
-) -> CostModel | None:
+def cost_model_of(context: TickContext) -> CostModel | None:
     """The known step times in the form that engines need; None while the error at the current batch is large.
 
-    view, state: of a tick, and what it remembers afterwards. The launch (`revision`) is not known here.
+    context: a tick, with the state that it remembers. The launch (`revision`) is not known here.
     """
-    policy = view.policy
-    if state.pinned or len(policy.candidates) < 2 or not view.readings.exact:
+    policy = context.policy
+    if context.state.fallback.active or len(policy.candidates) < 2 or not context.readings.exact:
         return None
-    context = _context(view)
+    length = _context_length(context)
     batches = _batch_sizes(policy.max_num_seqs)
-    seconds, errors = _predicted(view, state, step_times, batches, context)
-    slopes = _slopes(view, state, step_times, context)
-    near = min(range(len(batches)), key=lambda row: abs(log2(batches[row] / view.belief.batch_size)))
+    seconds, errors = _predicted(context, batches, length)
+    slopes = _slopes(context, length)
+    near = min(range(len(batches)), key=lambda row: abs(log2(batches[row] / context.posterior.batch_size)))
     if float(errors[near].max()) > _MAX_ERROR:
         return None
     return CostModel(
@@ -57,9 +53,9 @@ def cost_model_of(
         batch_sizes=batches,
         step_seconds=tuple(tuple(float(f"{x:.4g}") for x in row) for row in seconds),
         errors=tuple(tuple(float(f"{max(x, 1e-4):.2g}") for x in row) for row in errors),
-        context_tokens=context,
+        context_tokens=length,
         context_slopes=tuple(float(f"{x:.3g}") for x in slopes),
-        limits=_limits(view, state),
+        limits=_limits(context),
     )
 
 
@@ -68,9 +64,9 @@ def next_cost_model(last: CostModel | None, decision: Decision) -> CostModel | N
 
     While nothing is measured the last one holds, since step times change slowly.
     """
-    if decision.state.pinned:
+    if decision.state.fallback.active:
         return None
-    if decision.batch_size is None:
+    if decision.outlook is None:
         return last
     found = decision.cost_model()
     if found is None or last is None:
@@ -99,9 +95,9 @@ def _apart(log_seconds: Array) -> Array:
     return apart
 
 
-def _context(view: TickContext) -> float:
+def _context_length(context: TickContext) -> float:
     """Current tokens per request, rounded to half an octave, so that it does not move with every tick."""
-    mean = mean_log_context(view.readings.of(view.bin))
+    mean = mean_log_context(context.readings.of(context.bin))
     return _CONTEXT_TOKENS if mean is None else float(round(2.0 ** (round(2 * mean) / 2)))
 
 
@@ -111,18 +107,10 @@ def _batch_sizes(max_num_seqs: int) -> tuple[int, ...]:
     return (*powers, max_num_seqs)
 
 
-def _predicted(
-    view: TickContext,
-    state: TunerState,
-    step_times: StepTimeProfile | None,
-    batches: Sequence[int],
-    context: float,
-) -> tuple[Array, Array]:
+def _predicted(context: TickContext, batches: Sequence[int], length: float) -> tuple[Array, Array]:
     """Step seconds and their relative errors without what all K share, [batch sizes, candidates] each."""
-    ks, estimation = view.policy.candidates, view.policy.estimation
-    points = [Point(k, log2(batch), log2(context)) for batch in batches for k in ks]
-    noise = state.noise(estimation)
-    found = blend(state.known, step_times, points, estimation, noise=noise, now=view.now)
+    ks = context.policy.candidates
+    found = predicted_steps(context, [Point(k, log2(batch), log2(length)) for batch in batches for k in ks])
     shape = (len(batches), len(ks))
     centre = np.eye(len(ks)) - 1.0 / len(ks)
     errors = np.empty(shape)
@@ -132,34 +120,31 @@ def _predicted(
     return np.exp(found.means).reshape(shape), errors
 
 
-def _slopes(
-    view: TickContext, state: TunerState, step_times: StepTimeProfile | None, context: float
-) -> tuple[float, ...]:
+def _slopes(context: TickContext, length: float) -> tuple[float, ...]:
     """Seconds by which a step of each candidate grows per token in the KV cache, at the current batch."""
-    ks, estimation, batch = view.policy.candidates, view.policy.estimation, view.belief.batch_size
-    points = [Point(k, log2(batch), log2(tokens)) for tokens in (context, 2 * context) for k in ks]
-    noise = state.noise(estimation)
-    means = blend(state.known, step_times, points, estimation, noise=noise, now=view.now).means
+    ks, batch = context.policy.candidates, context.posterior.batch_size
+    points = [Point(k, log2(batch), log2(tokens)) for tokens in (length, 2 * length) for k in ks]
+    means = predicted_steps(context, points).means
     return tuple(
-        max(0.0, exp(far) - exp(near)) / (batch * context)
+        max(0.0, exp(far) - exp(near)) / (batch * length)
         for near, far in zip(means[: len(ks)], means[len(ks) :], strict=True)
     )
 
 
-def _limits(view: TickContext, state: TunerState) -> Schedule:
+def _limits(context: TickContext) -> Schedule:
     """The largest K by batch bin.
 
     Where engines never were and no trusted profile reaches, the static schedule bounds the first burst
     (decision 23). While the KV cache is full, or no pod says how full, K does not rise over the schedule.
     """
-    policy, usage = view.policy, view.kv_usage_ratio
+    policy, state, usage = context.policy, context.state, context.kv_usage_ratio
     full = usage is None or usage >= policy.safety.kv_usage_limit
     rows: list[Row] = []
     for index in range(len(policy.bins)):
         _, high = policy.limits(index)
-        bin_state = state.bins.get(index, BinState(k=0))
-        known = bin_state.visited or view.beliefs[index].foretold
-        most = max(choice.usable(view.beliefs[index], policy)) if known else room(state.static, index, policy)
+        posterior = context.posteriors[index]
+        known = state.bins.get(index, NO_CHOICE).visited or posterior.foretold
+        most = max(choice.usable(posterior, policy)) if known else room(state.static, index, policy)
         if full:
             most = min(most, state.schedule.k_at(policy.bins[index]))
         rows.append(Row(high, most))

@@ -87,7 +87,7 @@ class Structural(StrEnum):
     KEEP = "Keep"
     """As they were launched."""
     OFF = "Off"
-    """K=0 rules, and K=0 costs more than no drafter: launch without one."""
+    """K=0 is best nearly always and slower than no drafter: launch without one."""
     ON = "On"
     """At the current load a drafter would pay."""
 
@@ -108,12 +108,21 @@ class Speedup:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The estimates at the current load, for the choice of a launch configuration."""
+    """The estimates at the current load, and what follows for the launch configuration."""
 
-    belief: Posterior
+    posterior: Posterior = field(compare=False)
     measured: Mapping[int, float]  # K to unix seconds of its newest measurement at this batch size
     k0_duty: float  # 0..1: ratio of recent time with K=0
-    tax: IdleDrafterOverhead  # of K=0 against a launch without drafter
+    overhead: IdleDrafterOverhead  # of K=0 against a launch without drafter
+    structural: Structural = Structural.KEEP
+    estimates: Mapping[str, BinEstimates] = field(default_factory=dict)  # by label of the batch bin
+    speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
+    measured_gain: float | None = None  # relative, of the last change in this bin; None until measured
+
+    @property
+    def batch_size(self) -> float:
+        """Mean batch size over pods now."""
+        return self.posterior.batch_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,59 +143,67 @@ class Probe:
     slices: tuple[Slice, ...]
 
 
-def no_cost_model() -> None:
-    """What a tick has without measurements."""
-
-
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """One tick's answer: the wanted schedule and everything that it was made from.
-
-    What has a default is that of a tick without measurements.
-    """
+class Proposal:
+    """The answer of a stage: the kind, the reason, and the state that results."""
 
     kind: Kind
     reason: DecisionReason
     sentence: str  # plain, with the numbers
-    schedule: Schedule  # wanted from now on
-    changed: bool  # differs from the one wanted before
-    state: TunerState  # for the next tick
-    batch_size: float | None = None  # mean over pods now; None without a usable window
-    num_speculative_tokens: int | None = None  # wanted at that batch size
-    expected_gain: float | None = None  # relative, of this change; None unless it exploits
-    measured_gain: float | None = None  # relative, of the last change in this bin; None until measured
-    estimates: Mapping[str, BinEstimates] = field(default_factory=dict)  # by label
-    acceptance: Acceptance | None = None  # None when nothing was drafted
-    acceptance_collapsed: bool = False  # far below its own history
-    speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
-    probe: Probe | None = None  # to be run on top of the schedule; None where the engine cannot, or need not
-    structural: Structural = Structural.KEEP
-    cost_model: Callable[[], CostModel | None] = field(default=no_cost_model, compare=False, repr=False)
-    """Makes what engines may choose K by at each step, since few ticks need it. None: the schedule alone."""
-    outlook: Outlook | None = field(default=None, compare=False, repr=False)  # None without measurements
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A proposal of the tuner before it is reported: the kind, the reason, and the state that results."""
-
-    kind: Kind
-    reason: DecisionReason
-    sentence: str
     state: TunerState
     gain: float | None = None  # relative, expected
     probe: Probe | None = None
     explained: frozenset[int] = frozenset()  # bins whose rows the sentence explains in other words
 
-    def decided(self, *, before: Schedule) -> Decision:
-        """Return the decision that carries it out, without measurements. before: the previous schedule."""
-        return Decision(
-            kind=self.kind,
-            reason=self.reason,
-            sentence=self.sentence,
-            schedule=self.state.schedule,
-            changed=self.state.schedule != before,
-            state=self.state,
-            expected_gain=self.gain,
-            probe=self.probe,
-        )
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The tuner's answer to one tick: the next state with the wanted schedule, and why."""
+
+    kind: Kind
+    reason: DecisionReason
+    sentence: str
+    state: TunerState  # for the next tick
+    before: Schedule  # wanted before this tick
+    expected_gain: float | None = None  # relative, of this change; None unless it exploits
+    probe: Probe | None = None  # to be run on top of the schedule; None if the engine cannot, or need not
+    acceptance: Acceptance | None = None  # None when nothing was drafted
+    acceptance_collapsed: bool = False  # far below its own history
+    outlook: Outlook | None = None  # None without measurements
+    cost_model: Callable[[], CostModel | None] = field(default=lambda: None, compare=False, repr=False)
+    """Makes what engines may choose K by at each step, since few ticks need it. None: the schedule alone."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule that is wanted from now on."""
+        return self.state.schedule
+
+    @property
+    def changed(self) -> bool:
+        """Whether another schedule is wanted than before."""
+        return self.schedule != self.before
+
+    @property
+    def batch_size(self) -> float | None:
+        """Mean batch size over pods now; None without measurements."""
+        return None if self.outlook is None else self.outlook.batch_size
+
+    @property
+    def num_speculative_tokens(self) -> int | None:
+        """The wanted K at the current batch size; None without measurements."""
+        return None if self.outlook is None else self.schedule.k_at_mean(self.outlook.batch_size)
+
+    @property
+    def estimates(self) -> Mapping[str, BinEstimates]:
+        """The estimates by label of the batch bin; none without measurements."""
+        return {} if self.outlook is None else self.outlook.estimates
+
+    @property
+    def measured_gain(self) -> float | None:
+        """The relative gain of the last change in the current bin, once it is measured."""
+        return None if self.outlook is None else self.outlook.measured_gain
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """The speedup at the current load, once it is measured."""
+        return None if self.outlook is None else self.outlook.speedup

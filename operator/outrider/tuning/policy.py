@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TypeVar
 
+from outrider.api.launch import RelaunchPolicy
 from outrider.api.schedule import bin_low, bin_of, geometric_bins
 
 NOISE_SECONDS = 10.0
@@ -270,6 +271,16 @@ class Policy:
     def relaunching(self) -> Policy:
         """Return the policy for engines whose schedule changes only with a restart: without probes."""
         return self.observing().changed(untried=True)
+
+    def paced(self, relaunches: RelaunchPolicy) -> Policy:
+        """Return the policy with shorter judgement, if relaunches may follow each other quickly."""
+        if relaunches.silent:
+            return self
+        interval = max(relaunches.interval_seconds, 1.0)
+        return self.changed(
+            ledger_seconds=min(self.safety.ledger_seconds, interval),
+            relaunch_dwell_seconds=min(self.relaunch.relaunch_dwell_seconds, interval / 4),
+        )
 
     def with_idle_drafter(self) -> Policy:
         """Return the policy for engines whose drafter makes no pass while K is 0."""

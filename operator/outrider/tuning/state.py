@@ -123,81 +123,108 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class TunerState:
-    """Immutable; every decision carries the next one."""
+class Learning:
+    """What measurements showed about the engines and their text."""
 
-    static: Schedule  # what the user gave; holds for batch bins without measurements
-    schedule: Schedule  # wanted now
-    candidates: tuple[int, ...]  # of the policy that it was made under
-    edges: tuple[int, ...]  # of that policy's batch bins
-    bins: Mapping[int, BinState] = field(default_factory=dict)  # by index
     known: Annotated[tuple[ObservedCell, ...], Field(max_length=MAX_KNOWN)] = ()
     profile: Profile = field(default_factory=Profile)
     pods: Mapping[str, Pace] = field(default_factory=dict)  # by name; empty for a single pod
-    at: UnixSeconds | None = None  # of the last tick
-    ticks: Whole = 0
-    probe_credit: Seconds = 0.0
-    comparison_credit: Seconds = 0.0  # of probes of K=0 for a launch without drafter
-    queued_since: UnixSeconds | None = None  # requests waited at every tick from then on
-    loss: Seconds = 0.0  # expected cost of recent probes against no speculation
     log_noise: Log = 0.0  # log of the noise found over the policy's
     drift: Drift = field(default_factory=Drift)
-    ledger: Ledger = field(default_factory=Ledger)
-    pinned_until: UnixSeconds | None = None  # the static schedule holds so long
     first_accepted: Count = 0.0  # drafts whose first token was accepted, over the whole history
     first_drafted: Count = 0.0
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
     tail: LatencyPercentile | None = None  # of gaps between outputs; None where no limit asks for it
-    tax: IdleDrafterOverhead | None = None  # of K=0; None until a launch without drafter was measured
-    comparison: Comparison | None = None  # of such a launch, while one runs
     followed: Followed | None = None  # what engines gain that choose K at each step; None where none does
-
-    @classmethod
-    def start(cls, static: Schedule, policy: Policy) -> TunerState:
-        """Nothing measured yet; the static schedule is in force, with only allowed K."""
-        return cls(static, compose(static, {}, policy), policy.candidates, policy.bins)
-
-    def with_bin(self, index: int, bin_state: BinState) -> TunerState:
-        """One bin replaced."""
-        return replace(self, bins={**self.bins, index: bin_state})
-
-    def all_unsettled(self, credit: float) -> TunerState:
-        """Every bin is to be chosen anew."""
-        return replace(self, bins={index: b.unsettled(credit) for index, b in self.bins.items()})
-
-    @property
-    def pinned(self) -> bool:
-        """The static schedule holds until a decision ends that."""
-        return self.pinned_until is not None
-
-    def pinned_seconds(self, now: float) -> float:
-        """Seconds for which the static schedule still has to hold."""
-        return 0.0 if self.pinned_until is None else max(0.0, self.pinned_until - now)
-
-    def pin_over(self, now: float) -> TunerState:
-        """End the reason for the static fallback, so that the next decision with measurements may end it."""
-        return replace(self, pinned_until=None if self.pinned_until is None else min(self.pinned_until, now))
-
-    def composed(self, policy: Policy) -> TunerState:
-        """The wanted schedule follows the bins."""
-        if self.pinned:
-            return replace(self, schedule=compose(self.static, {}, policy))
-        return replace(self, schedule=compose(self.static, self.bins, policy))
 
     def noise(self, estimation: Estimation) -> float:
         """Relative standard deviation of the mean step time of `NOISE_SECONDS`, as found here."""
         return estimation.noise * exp(self.log_noise)
 
-    def with_residual(self, squared: float) -> TunerState:
+    def with_residual(self, squared: float) -> Learning:
         """Follow the noise: `squared` is a squared residual in units of its variance."""
         return self._with_noise(_NOISE_RATE * (log(min(max(squared, 1e-3), 16.0)) - _LOG_OF_SQUARED_NORMAL))
 
-    def noisier(self) -> TunerState:
-        """Noise may have been taken for a change."""
+    def noisier(self) -> Learning:
+        """Raise the noise after a change that may have been noise."""
         return self._with_noise(_NOISE_OF_ALARM)
 
-    def _with_noise(self, more: float) -> TunerState:
+    def _with_noise(self, more: float) -> Learning:
         return replace(self, log_noise=min(max(self.log_noise + more, -0.7), 1.4))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeBudget:
+    """What probes may still cost."""
+
+    credit: Seconds = 0.0  # of probes in settled bins
+    comparison_credit: Seconds = 0.0  # of probes of K=0 for a launch without drafter
+    loss: Seconds = 0.0  # expected cost of recent probes against no speculation
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFallback:
+    """Whether tuning pays, and how long the static schedule replaces the tuned one if it does not."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    until: UnixSeconds | None = None  # None: the tuned schedule is used
+
+    @property
+    def active(self) -> bool:
+        """Whether the static schedule is used until a decision ends that."""
+        return self.until is not None
+
+    def seconds_left(self, now: float) -> float:
+        """Seconds for which the static schedule is still used."""
+        return 0.0 if self.until is None else max(0.0, self.until - now)
+
+    def expired(self, now: float) -> StaticFallback:
+        """End its cause, so that the next decision with measurements may end the fallback."""
+        return replace(self, until=None if self.until is None else min(self.until, now))
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryState:
+    """What launches without a drafter showed."""
+
+    overhead: IdleDrafterOverhead | None = None  # of K=0; None until such a launch was measured
+    comparison: Comparison | None = None  # of such a launch, while one runs
+
+
+@dataclass(frozen=True, slots=True)
+class TunerState:
+    """Everything that the tuner keeps between ticks. Immutable; every decision has the next one."""
+
+    static: Schedule  # what the user gave; used for batch bins without measurements
+    schedule: Schedule  # wanted now
+    candidates: tuple[int, ...]  # of the policy that it was made under
+    edges: tuple[int, ...]  # of that policy's batch bins
+    bins: Mapping[int, BinState] = field(default_factory=dict)  # by index
+    at: UnixSeconds | None = None  # of the last tick
+    ticks: Whole = 0
+    queued_since: UnixSeconds | None = None  # requests waited at every tick from then on
+    learning: Learning = field(default_factory=Learning)
+    budget: ProbeBudget = field(default_factory=ProbeBudget)
+    fallback: StaticFallback = field(default_factory=StaticFallback)
+    canary: CanaryState = field(default_factory=CanaryState)
+
+    @classmethod
+    def start(cls, static: Schedule, policy: Policy) -> TunerState:
+        """The state before any measurement, with the allowed K of the static schedule."""
+        return cls(static, compose(static, {}, policy), policy.candidates, policy.bins)
+
+    def with_bin(self, index: int, bin_state: BinState) -> TunerState:
+        """The same with one bin replaced."""
+        return replace(self, bins={**self.bins, index: bin_state})
+
+    def all_unsettled(self, credit: float) -> TunerState:
+        """The same with every bin to be chosen anew, each with this many seconds of probes."""
+        return replace(self, bins={index: b.unsettled(credit) for index, b in self.bins.items()})
+
+    def composed(self, policy: Policy) -> TunerState:
+        """The same with the schedule that follows from the bins."""
+        bins = {} if self.fallback.active else self.bins
+        return replace(self, schedule=compose(self.static, bins, policy))
 
 
 def compose(static: Schedule, bins: Mapping[int, BinState], policy: Policy) -> Schedule:

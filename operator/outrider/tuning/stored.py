@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from operator import gt
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -12,10 +12,10 @@ from outrider.api.drafting import MAX_K
 from outrider.api.validation_message import first_validation_message
 from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import TunerState
+from outrider.tuning.state import Learning, TunerState
 
 VERSION = 4
-"""Version of the stored form. Increase it when a field changes its meaning, and add to `_UPGRADES`."""
+"""Version of the stored form. Increase it when a field changes its meaning, and read the version before."""
 
 MAX_BYTES = TUNER_STATE.most_bytes
 
@@ -56,11 +56,11 @@ def from_wire(data: object, policy: Policy) -> TunerState:
         raise StateError(first_validation_message(error, whole="state")) from error
     if state.candidates != policy.candidates or state.edges != policy.bins:
         raise StateError("it is for other candidates or batch sizes")
-    indices = {*state.bins, *(k.bin for k in state.known)}
-    if not indices <= set(range(len(policy.bins))):
+    bins, known = state.bins, state.learning.known
+    if not {*bins, *(cell.bin for cell in known)} <= set(range(len(policy.bins))):
         raise StateError("it has an unknown batch bin")
-    named = {*(b.k for b in state.bins.values()), *(k.k for k in state.known), *state.schedule.values()}
-    named |= {b.replaced for b in state.bins.values() if b.replaced is not None}
+    named = {*(b.k for b in bins.values()), *(cell.k for cell in known), *state.schedule.values()}
+    named |= {b.replaced for b in bins.values() if b.replaced is not None}
     if not named <= set(policy.candidates):
         raise StateError("it has a K that is not a candidate")
     _require_sound(state)
@@ -69,13 +69,13 @@ def from_wire(data: object, policy: Policy) -> TunerState:
 
 def _require_sound(state: TunerState) -> None:
     """Refuse values that the tuner never writes."""
-    if len({known.key for known in state.known}) < len(state.known):
+    if len({known.key for known in state.learning.known}) < len(state.learning.known):
         raise StateError("it has the same cell twice")
     for row in (*state.static.rows, *state.schedule.rows):
         edge = row.max_batch_size
         if row.num_speculative_tokens > MAX_K or (edge is not None and edge > _MAX_EDGE):
             raise StateError("it has a schedule with numbers beyond any engine")
-    tried, accepted = state.profile.tried, state.profile.accepted
+    tried, accepted = state.learning.profile.tried, state.learning.profile.accepted
     if len(tried) != len(accepted) or any(map(gt, accepted, tried)):
         raise StateError("it has more accepted than drafted tokens")
 
@@ -84,18 +84,27 @@ def _upgraded(data: object) -> object:
     version = data.get("version") if isinstance(data, Mapping) else None
     if version == VERSION:
         return data
-    upgrade = _UPGRADES.get(version) if isinstance(version, int) else None
-    if upgrade is None or not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or version != VERSION - 1:
         raise StateError(f"it has version {version}, not {VERSION}")
-    return upgrade(data)
-
-
-def _from_version_3(data: Mapping[str, object]) -> object:
-    """Drop a trial of one K in the schedule, which version 3 had."""
     state = data.get("state")
     if not isinstance(state, Mapping):
         raise StateError("state: missing")
-    return {"version": VERSION, "state": {name: value for name, value in state.items() if name != "trial"}}
+    return {"version": VERSION, "state": _from_version_3(state)}
 
 
-_UPGRADES: Mapping[int, Callable[[Mapping[str, object]], object]] = {3: _from_version_3}
+_PARTS: Mapping[str, Mapping[str, str]] = {
+    "learning": {each.name: each.name for each in fields(Learning)},
+    "budget": {"probe_credit": "credit", "comparison_credit": "comparison_credit", "loss": "loss"},
+    "fallback": {"ledger": "ledger", "pinned_until": "until"},
+    "canary": {"tax": "overhead", "comparison": "comparison"},
+}
+"""Where the fields of version 3, which had no parts, are now."""
+
+
+def _from_version_3(state: Mapping[str, object]) -> Mapping[str, object]:
+    """Put the fields into their parts, and drop a trial of one K in the schedule."""
+    moved = {old for names in _PARTS.values() for old in names} | {"trial"}
+    kept = {name: value for name, value in state.items() if name not in moved}
+    for part, names in _PARTS.items():
+        kept[part] = {new: state[old] for old, new in names.items() if old in state}
+    return kept

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, effective_order
 from outrider.api.schedule import Schedule
 from tests.unit.plan.factories import a_model
 
@@ -18,7 +18,7 @@ ORDERS = (NO_DRAFTER, TABLE, BEYOND, CANARY, LaunchOrder(Launch(drafter=False), 
 
 
 def effective(order: LaunchOrder, *, replicas: int = 2, **tuning: str) -> LaunchOrder:
-    return LaunchLimits.of(a_model(speculation={"tuning": tuning}, replicas=replicas).spec).effective(order)
+    return effective_order(a_model(speculation={"tuning": tuning}, replicas=replicas).spec, order)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_replicas_without_a_drafter_need_no_canary() -> None:
 def test_a_method_whose_k_is_fixed_takes_no_order() -> None:
     spec = a_model(method="suffix", speculation={"tuning": {"mode": "Off"}}).spec
 
-    assert {LaunchLimits.of(spec).effective(order) for order in ORDERS} == {LaunchOrder()}
+    assert {effective_order(spec, order) for order in ORDERS} == {LaunchOrder()}
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from prometheus_client import Metric
@@ -23,6 +24,8 @@ from outrider.controller.stored import Key
 from outrider.tuning.decision import Decision, Kind, Probe, Slice
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, Ledger, TunerState
+from tests.unit.tuning.factories import with_parts
+from tests.unit.tuning.launching import an_outlook
 
 QWEN = Key("prod", "qwen3")
 POLICY = Policy((0, 1, 3), max_num_seqs=64)
@@ -67,17 +70,14 @@ def a_decision(
 ) -> Decision:
     """loss: seconds of goodput that recent slices are believed to have cost."""
     bins = {0: BinState(1, visited=True, settled_at=1.0), 2: BinState(3, visited=True), 3: BinState(0)}
-    started = TunerState.start(Schedule.constant(3), POLICY)
-    state = TunerState(
-        started.static,
-        started.schedule,
-        started.candidates,
-        started.edges,
-        bins=bins,
-        loss=loss,
-        ledger=Ledger(gain=0.05, weight=0.5),
-    )
-    return Decision(kind, reason, "", state.schedule, False, state, batch_size=batch_size)
+    ledger = Ledger(gain=0.05, weight=0.5)
+    state = with_parts(TunerState.start(Schedule.constant(3), POLICY), bins=bins, loss=loss, ledger=ledger)
+    decision = Decision(kind, reason, "", state, state.schedule)
+    if batch_size is None:
+        return decision
+    outlook = an_outlook()
+    posterior = replace(outlook.posterior, batch_size=batch_size)
+    return replace(decision, outlook=replace(outlook, posterior=posterior))
 
 
 def full_metrics() -> OwnMetrics:

@@ -199,7 +199,7 @@ async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_o
         raise OverflowError("date value out of range")
 
     place = Place()
-    monkeypatch.setattr("outrider.controller.policy_from_spec.relaunching_from_spec", defect)
+    monkeypatch.setattr("outrider.controller.policy_from_spec.policy_from_spec", defect)
     await place.passes()
 
     assert place.conditions == {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from outrider.api.annotations import Instructions
-from outrider.api.launch import Launch, LaunchLimits, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
@@ -17,7 +17,6 @@ from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.stored import Key
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
-from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago
 
 KEY = SigningKey.generate()
@@ -103,8 +102,8 @@ def test_data_parallel_ranks_are_tuned_by_launches_of_one_k() -> None:
     (found,) = tuned(a_raw_model(speculation=rolled, parallelism={"data": 2}))
     (one,) = tuned(a_raw_model(speculation=rolled))
 
-    assert (found.relaunching.one_k, found.limits.one_k, found.ranks) == (True, True, 2)
-    assert (one.relaunching.one_k, one.limits.one_k, one.ranks) == (False, False, 1)
+    assert (found.relaunching.one_k, found.ranks) == (True, 2)
+    assert (one.relaunching.one_k, one.ranks) == (False, 1)
     assert str(found.static) == "*:2"
 
 
@@ -288,7 +287,7 @@ def test_what_the_tuner_may_order_is_what_the_spec_allows() -> None:
     model = a_raw_model(speculation=speculation(tuning=tuning), replicas=3)
     (found,) = tuned(model)
 
-    assert found.limits == LaunchLimits.of(SpeculativeModel.of_stored(model).spec)
+    assert found.relaunching == RelaunchPolicy.of(SpeculativeModel.of_stored(model).spec)
 
 
 def test_a_model_that_is_being_deleted_is_not_tuned() -> None:
@@ -306,7 +305,7 @@ def test_what_the_tuner_may_do_to_the_launch_is_in_the_spec() -> None:
     (found,) = tuned(model)
 
     assert found.replicas == 3
-    assert found.relaunching == Relaunching(
+    assert found.relaunching == RelaunchPolicy(
         Actuation.LIVE, StructuralOff.ALLOW, Canary.ALLOW, interval_seconds=600.0, deadline_seconds=900.0
     )
 

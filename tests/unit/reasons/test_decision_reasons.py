@@ -10,6 +10,7 @@ import pytest
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.decision import Decision
 from outrider.tuning.state import Ledger
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import (
@@ -20,6 +21,7 @@ from tests.unit.tuning.factories import (
     a_start,
     an_exact_window,
     run,
+    with_parts,
 )
 from tests.unit.tuning.golden import TICK, TRACES, Part
 from tests.unit.tuning.histories import POLICY, PROSE, a_pinned, a_settled
@@ -65,10 +67,10 @@ def smaller_k() -> Decision:
 
 SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     DecisionReason.NO_DRAFTER: lambda: decide(
-        [], a_start(), policy=POLICY, now=5.0, without_drafter=[an_exact_window(a_cell(k=0))]
+        TickContext([], a_start(), policy=POLICY, now=5.0, without_drafter=[an_exact_window(a_cell(k=0))])
     ),
     DecisionReason.STATIC_FALLBACK: lambda: run(
-        replace(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6)),
+        with_parts(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6)),
         Engine(8.0),
         ticks=1,
         at=100.0,
@@ -89,7 +91,7 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
 def seen() -> frozenset[DecisionReason]:
     """In the golden traces and in the scenes of the guardrails."""
     traces = (decision.reason for parts in TRACES.values() for decision in traced(parts))
-    guardrails = (guardrail() for guardrail in (*guarded.SIGHT, *guarded.STEP, *guarded.PROBING))
+    guardrails = (guardrail() for guardrail in (*guarded.OBSERVATIONS, *guarded.STEP, *guarded.PROBING))
     held_and_free = ((scene.held.decide().reason, scene.free.decide().reason) for scene in guardrails)
     return frozenset((*traces, *(reason for pair in held_and_free for reason in pair)))
 

@@ -9,7 +9,7 @@ from inspect import isawaitable
 import pytest
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import (
     ActuationReason,
     ConditionReason,
@@ -30,7 +30,7 @@ from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.report import TunerReport
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Kind
-from outrider.tuning.relaunch.rules import Relaunching, Verdict
+from outrider.tuning.relaunch.judge import Verdict
 from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.controller.factories import NOW, a_pod, a_workload
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome
@@ -79,7 +79,7 @@ def retuned(mode: TuningMode) -> Told:
 
 
 def advised() -> Told:
-    recommends = replace(MODEL, relaunching=Relaunching(structural_off=StructuralOff.RECOMMEND))
+    recommends = replace(MODEL, relaunching=RelaunchPolicy(structural_off=StructuralOff.RECOMMEND))
     after = as_written(ConditionUpdate(FALSE, LaunchReason.DRAFTER_IDLE, "idle"))
     return ticked(an_outcome(model=recommends), after=TunerReport(conditions=after))
 

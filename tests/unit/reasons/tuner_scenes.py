@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 from outrider.api.conditions import Condition, ConditionUpdate
+from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import ConditionReason
 from outrider.api.speculation import Canary, StructuralOff
 from outrider.api.status import Speedup, SpeedupReference
@@ -19,12 +20,12 @@ from outrider.controller.tune.permission import PermissionInput, permission
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.tuning.decision import Acceptance
-from outrider.tuning.relaunch.rules import Relaunching, Verdict
+from outrider.tuning.relaunch.judge import Verdict
 from tests.unit.tuning.factories import a_window
 from tests.unit.tuning_loop.factories import NOW, a_model
 
 POD = EnginePod("m-1", EngineAddress("http://m-1", "uid-1", SigningKey.generate()))
-ALLOWED = Relaunching(structural_off=StructuralOff.ALLOW, canary=Canary.ALLOW)
+ALLOWED = RelaunchPolicy(structural_off=StructuralOff.ALLOW, canary=Canary.ALLOW)
 MODEL = replace(a_model(POD), relaunching=ALLOWED)
 
 

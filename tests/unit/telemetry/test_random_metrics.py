@@ -24,6 +24,7 @@ from outrider.telemetry.series import (
 )
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, Window
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_row, exposition
 from tests.unit.tuning.factories import a_policy, a_start
@@ -142,7 +143,7 @@ def require_bounded(metrics: PodMetrics | None) -> None:
         assert len(seen.accepted_per_position) <= MAX_K
     now, state = 2.0, a_start()
     for _ in range(2):
-        state = decide([seen, ALONE], state, policy=POLICY, now=now).state
+        state = decide(TickContext([seen, ALONE], state, policy=POLICY, now=now)).state
         now += 5.0
 
 

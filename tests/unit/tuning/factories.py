@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, log, log1p, log2
 
@@ -14,9 +15,12 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 from outrider.tuning.estimate.surface import ObservedCell
+from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.stored import to_wire
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 
 CANDIDATES = (0, 1, 2, 3, 5)
@@ -225,7 +229,7 @@ def _run(
     for i in range(1, ticks + 1):
         now = at + i * seconds
         seen: list[Observation] = [e.window(decision, state, seconds=seconds, at=now) for e in engines]
-        decision = decide(seen, state, policy=policy, now=now, step_times=step_times)
+        decision = decide(TickContext(seen, state, policy=policy, now=now, step_times=step_times))
         state = decision.state
         yield decision
 
@@ -263,3 +267,34 @@ def a_belief(
     goodput = np.array([gains.get(k, 0.0) for k in CANDIDATES])
     step = np.array([log((steps or {}).get(k, 0.01)) for k in CANDIDATES])
     return Posterior(CANDIDATES, 8.0, goodput, np.eye(n) * error**2 / 2, step)
+
+
+def a_reading(index: int) -> Readings:
+    """A second with K=3 in one batch bin."""
+    low, _ = POLICY.limits(index)
+    row = Reading("default/a", index, 3, 10.0, 1.0, 10.0 * low, 30.0, 0.0, None, (), (), 0.0)
+    return Readings((row,), 0, exact=True)
+
+
+_PARTS = ("learning", "budget", "fallback", "canary")
+
+
+def with_parts(state: TunerState, **changes: object) -> TunerState:
+    """The state with these fields of it, or of its parts. Their names differ."""
+    for name, value in changes.items():
+        part = next((part for part in _PARTS if hasattr(getattr(state, part), name)), None)
+        if part is None:
+            state = replace(state, **{name: value})  # type: ignore[arg-type]
+        else:
+            changed = replace(getattr(state, part), **{name: value})
+            state = replace(state, **{part: changed})  # type: ignore[arg-type]
+    return state
+
+
+def a_changed_wire(state: TunerState, **changes: object) -> dict[str, object]:
+    """The stored form of a state with other fields of it, or of its parts."""
+    wire = json.loads(json.dumps(to_wire(state)))
+    for name, value in changes.items():
+        fields = next((wire["state"][part] for part in _PARTS if name in wire["state"][part]), wire["state"])
+        fields[name] = value
+    return dict(wire)

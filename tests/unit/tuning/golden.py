@@ -80,7 +80,7 @@ def trace(name: str) -> str:
 
 
 def _guardrails() -> Iterator[str]:
-    for guardrail in (*guarded.SIGHT, *guarded.STEP, *guarded.PROBING):
+    for guardrail in (*guarded.OBSERVATIONS, *guarded.STEP, *guarded.PROBING):
         scene = guardrail()
         yield f"--- {guardrail.__name__}: {guardrail.__doc__}"
         yield f" held  {_words(scene.held.decide())}"

@@ -11,8 +11,18 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
-from tests.unit.tuning.factories import Engine, a_cell, a_policy, a_start, a_window, an_exact_window, run
+from tests.unit.tuning.factories import (
+    Engine,
+    a_cell,
+    a_policy,
+    a_start,
+    a_window,
+    an_exact_window,
+    run,
+    with_parts,
+)
 
 NOW = 1000.0
 
@@ -26,7 +36,7 @@ class Tick:
     policy: Policy = field(default_factory=a_policy)
 
     def decide(self) -> Decision:
-        return decide(self.seen, self.state, policy=self.policy, now=NOW)
+        return decide(TickContext(self.seen, self.state, policy=self.policy, now=NOW))
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def seen(engine: Engine, state: TunerState, **changes: float) -> tuple[Window]:
 
 def after_a_bad_tick(state: TunerState, *, history: float) -> TunerState:
     """Acceptance was far below its history at the tick before, too."""
-    return replace(state, first_drafted=1e6, first_accepted=1e6 * history, collapsed=1)
+    return with_parts(state, first_drafted=1e6, first_accepted=1e6 * history, collapsed=1)
 
 
 def gap() -> Scene:
@@ -191,7 +201,7 @@ def uncounted_steps() -> Scene:
     )
 
 
-SIGHT: Sequence[Callable[[], Scene]] = (gap, mixed_window, no_traffic)
+OBSERVATIONS: Sequence[Callable[[], Scene]] = (gap, mixed_window, no_traffic)
 STEP: Sequence[Callable[[], Scene]] = (
     acceptance_collapse,
     acceptance_floor,

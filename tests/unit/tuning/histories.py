@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CODE,
@@ -23,6 +23,7 @@ from tests.unit.tuning.factories import (
     a_window,
     an_exact_window,
     run,
+    with_parts,
 )
 
 TICK = 5.0
@@ -32,7 +33,7 @@ PROSE = {
 
 
 def tick(state: TunerState, *observations: Observation, at: float, policy: Policy = POLICY) -> Decision:
-    return decide(observations, state, policy=policy, now=at)
+    return decide(TickContext(observations, state, policy=policy, now=at))
 
 
 @cache
@@ -96,4 +97,4 @@ def after(history: Sequence[Sequence[Observation]], start: TunerState | None = N
 
 def a_pinned(*, until: float) -> TunerState:
     learnt = run(a_start(5), Engine(32.0), ticks=20)[-1].state
-    return replace(learnt, pinned_until=until).composed(POLICY)
+    return with_parts(learnt, until=until).composed(POLICY)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 
 import numpy as np
 
-from outrider.api.launch import Launch
+from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Canary, StructuralOff
@@ -17,9 +17,10 @@ from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.rules import Relaunching, Scene, Verdict, judge
+from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
@@ -35,8 +36,8 @@ from tests.unit.tuning.factories import (
 )
 
 HOUR, TICK = 3600.0, 60.0
-ALLOW = Relaunching(structural_off=StructuralOff.ALLOW)
-CANARY = Relaunching(canary=Canary.ALLOW)
+ALLOW = RelaunchPolicy(structural_off=StructuralOff.ALLOW)
+CANARY = RelaunchPolicy(canary=Canary.ALLOW)
 
 
 def an_outlook(
@@ -44,13 +45,15 @@ def an_outlook(
     rates: dict[int, float] | None = None,
     error: float = 0.01,
     measured: dict[int, float] | None = None,
-    tax: IdleDrafterOverhead | None = None,
+    overhead: IdleDrafterOverhead | None = None,
 ) -> Outlook:
     """At batch 8. rates: goodput by K; those not named have 100."""
     goodput = [log((rates or {}).get(k, 100.0)) for k in CANDIDATES]
     n = len(CANDIDATES)
     belief = Posterior(CANDIDATES, 8.0, np.array(goodput), np.eye(n) * error**2 / 2, np.zeros(n))
-    return Outlook(belief, measured or {}, k0_duty=0.9, tax=tax or IdleDrafterOverhead(0.1, 0.05**2))
+    return Outlook(
+        belief, measured or {}, k0_duty=0.9, overhead=overhead or IdleDrafterOverhead(0.1, 0.05**2)
+    )
 
 
 def a_decision(
@@ -59,26 +62,22 @@ def a_decision(
     structural: Structural = Structural.KEEP,
     table: Schedule | None = None,
 ) -> Decision:
-    state = a_start()
-    return Decision(
-        kind=Kind.HOLD,
-        reason=DecisionReason.SETTLED,
-        sentence="",
-        schedule=table or state.schedule,
-        changed=False,
-        state=state,
-        batch_size=8.0,
-        num_speculative_tokens=3,
-        structural=structural,
-        outlook=outlook or an_outlook(),
-    )
+    state = a_start() if table is None else replace(a_start(), schedule=table)
+    outlook = replace(outlook or an_outlook(), structural=structural)
+    return Decision(Kind.HOLD, DecisionReason.SETTLED, "", state, state.schedule, outlook=outlook)
+
+
+def with_outlook(decision: Decision, **changes: object) -> Decision:
+    """The decision with other estimates at the current load."""
+    outlook = decision.outlook or an_outlook()
+    return replace(decision, outlook=replace(outlook, **changes))  # type: ignore[arg-type]
 
 
 @dataclass
 class Plant:
     """Pods that follow every order within one tick, unless they are stuck."""
 
-    limits: Relaunching
+    limits: RelaunchPolicy
     replicas: int = 1
     now: float = 0.0
     stuck: bool = False
@@ -95,10 +94,10 @@ class Plant:
             self.running = before.launch
         ready = self.replicas - canaries
         as_ordered = ready if self.running == before.launch else 0
-        scene = Scene(
+        inputs = RelaunchInput(
             self.limits, decision, Schedule.constant(3), self.replicas, ready, as_ordered, canaries, self.now
         )
-        verdict = judge(scene, self.state, POLICY)
+        verdict = judge(inputs, self.state, POLICY)
         self.state = verdict.state
         if self.state.order.launch != before.launch:
             self.relaunches.append((self.now, str(self.state.order.launch)))
@@ -135,7 +134,7 @@ class Model:
     tick: seconds between two; a minute where a day goes by, which no number of these rules is near to.
     """
 
-    limits: Relaunching
+    limits: RelaunchPolicy
     stock: bool = False
     batch: float = 16.0
     static: Schedule = STATIC
@@ -164,7 +163,7 @@ class Model:
         launch = self.relaunches.order.launch
         self.decision = self._decide(launch)
         self.tuner = self.decision.state
-        scene = Scene(
+        inputs = RelaunchInput(
             self.limits,
             self.decision,
             self.static,
@@ -174,7 +173,7 @@ class Model:
             canaries=0,
             now=self.now,
         )
-        verdict = judge(scene, self.relaunches, self.policy)
+        verdict = judge(inputs, self.relaunches, self.policy)
         self.relaunches = verdict.state
         self.verdicts.append(verdict)
         if verdict.state.order.launch != launch:
@@ -183,16 +182,22 @@ class Model:
     def _decide(self, launch: Launch) -> Decision:
         if not launch.drafter:
             return decide(
-                [], self.tuner, policy=self.policy, now=self.now, without_drafter=[self._without_drafter()]
+                TickContext(
+                    [],
+                    self.tuner,
+                    policy=self.policy,
+                    now=self.now,
+                    without_drafter=[self._without_drafter()],
+                )
             )
         if self.stock:
             table = launch.schedule or self.static
             window, policy = self._sums(table), self.policy.relaunching()
-            return decide([window], self.tuner, policy=policy, now=self.now, in_force=table)
+            return decide(TickContext([window], self.tuner, policy=policy, now=self.now, in_force=table))
         window = Engine(self.batch, table=self.rates).window(
             self.decision, self.tuner, seconds=self.tick, at=self.now
         )
-        return decide([window], self.tuner, policy=self.policy, now=self.now)
+        return decide(TickContext([window], self.tuner, policy=self.policy, now=self.now))
 
     def _without_drafter(self) -> Window:
         goodput = true_goodput(self.batch, 0) * (1 + TAX)

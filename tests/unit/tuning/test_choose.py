@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from outrider.tuning.choose.choice import challenger, follow, reverted, seen, usable
+from outrider.tuning.choose.choice import challenger, follow_other_bins, measured_ks, reverted, usable
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
-from tests.unit.tuning.factories import CANDIDATES, POLICY, a_belief, a_policy, a_start
+from outrider.tuning.tick_context import TickContext
+from tests.unit.tuning.factories import CANDIDATES, POLICY, a_belief, a_policy, a_reading, a_start, with_parts
 
 NOW = 1000.0
 ALL = frozenset(CANDIDATES)
@@ -103,7 +104,7 @@ def test_what_was_measured_anywhere_counts_as_measured() -> None:
         ObservedCell(0, 3, None, 1.0, -3.0, 0.0, None, 0.0, 0.0),
         ObservedCell(4, 5, None, 1.0, -3.0, 5.0, None, 0.0, 0.0),
     )
-    assert seen(replace(a_start(), known=known)) == {3, 5}
+    assert measured_ks(with_parts(a_start(), known=known)) == {3, 5}
 
 
 # Going back
@@ -138,12 +139,16 @@ def test_only_a_fresh_and_settled_change_goes_back() -> None:
 def with_known(*ks: int, **bins: BinState) -> TunerState:
     """K that were measured somewhere, and bins by their index after a letter."""
     known = tuple(ObservedCell(9, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in ks)
-    return replace(a_start(3), known=known, bins={int(name[1:]): state for name, state in bins.items()})
+    return with_parts(a_start(3), known=known, bins={int(name[1:]): state for name, state in bins.items()})
 
 
 def followed(state: TunerState, belief: Posterior, *, current: int = 0) -> BinState | None:
     """What becomes of bin 2."""
-    return follow(state, {0: belief, 2: belief}, current, POLICY, NOW).bins.get(2)
+    reading = a_reading(current)
+    context = TickContext(
+        [], state, policy=POLICY, now=NOW, readings=reading, posteriors={0: belief, 2: belief}
+    )
+    return follow_other_bins(context).state.bins.get(2)
 
 
 def test_the_bin_of_now_is_left_to_the_guardrails() -> None:

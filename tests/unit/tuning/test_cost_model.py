@@ -13,6 +13,7 @@ from outrider.tuning.cost_model import materially_differs
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.cost_model import CostModel, check
 from tests.unit.tuning.factories import (
@@ -25,6 +26,7 @@ from tests.unit.tuning.factories import (
     an_exact_window,
     run,
     true_step,
+    with_parts,
 )
 
 SURVIVAL = (0.5, 0.3, 0.2, 0.15, 0.1)
@@ -59,18 +61,20 @@ def test_without_a_measurement_there_is_no_cost_model() -> None:
 
 def test_engines_that_do_not_count_their_steps_get_none() -> None:
     window = replace(an_exact_window(batch=8.0), cells=())
-    decision = decide([window], a_start(), policy=a_policy(), now=5.0, step_times=a_map())
+    decision = decide(TickContext([window], a_start(), policy=a_policy(), now=5.0, step_times=a_map()))
     assert decision.cost_model() is None
 
 
 def test_while_the_static_schedule_holds_there_is_none() -> None:
-    state = replace(a_start(), pinned_until=1000.0)
+    state = with_parts(a_start(), until=1000.0)
     assert run(state, Engine(8.0), ticks=1, step_times=a_map())[-1].cost_model() is None
 
 
 def test_a_mode_that_only_observes_makes_none() -> None:
     window = Engine(8.0).window(None, a_start(), seconds=5.0, at=5.0)
-    decision = decide([window], a_start(), policy=a_policy(), now=5.0, in_force=Schedule.constant(3))
+    decision = decide(
+        TickContext([window], a_start(), policy=a_policy(), now=5.0, in_force=Schedule.constant(3))
+    )
     assert decision.cost_model() is None
 
 
@@ -84,7 +88,7 @@ def test_a_full_kv_cache_keeps_engines_from_drafting_more_than_the_schedule() ->
     state = a_start(k=1)
     window = Engine(8.0).window(None, state, seconds=5.0, at=5.0)
     full = replace(window, kv_usage_ratio=0.99)
-    decision = decide([full], state, policy=a_policy(), now=5.0, step_times=a_map())
+    decision = decide(TickContext([full], state, policy=a_policy(), now=5.0, step_times=a_map()))
     assert the_model(decision).limits.k_at(8) == decision.schedule.k_at(8)
 
 
@@ -115,7 +119,7 @@ def a_tick_of_an_engine_that_chooses(
         a_cell(batch=8.0, k=0, goodput=551.0, seconds=5.0),
     )
     window = replace(an_exact_window(*cells, at=at, batch=8.0), survival=survival)
-    return decide([window], state, policy=a_policy(), now=at, step_times=a_map())
+    return decide(TickContext([window], state, policy=a_policy(), now=at, step_times=a_map()))
 
 
 def several_ticks(count: int) -> list[Decision]:
@@ -127,7 +131,7 @@ def several_ticks(count: int) -> list[Decision]:
 
 
 def test_acceptance_is_what_the_engine_averaged_over_all_texts_and_not_what_it_drafted() -> None:
-    rates, _ = several_ticks(3)[-1].state.profile.rates(5)
+    rates, _ = several_ticks(3)[-1].state.learning.profile.rates(5)
     survival, found = 1.0, []
     for rate in rates:
         survival *= rate
@@ -169,7 +173,7 @@ def test_the_speedup_is_that_of_what_ran_and_not_of_the_schedule() -> None:
 
 
 def test_an_engine_that_gains_by_its_choice_does_not_fall_back_to_the_static_schedule() -> None:
-    assert not any(decision.state.pinned for decision in several_ticks(200))
+    assert not any(decision.state.fallback.active for decision in several_ticks(200))
 
 
 def test_probes_are_for_step_times_alone() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.tuning.choose import guardrails
 from outrider.tuning.decision import Decision, Kind
-from tests.unit.tuning.guarded import PROBING, SIGHT, STEP, Scene
+from tests.unit.tuning.guarded import OBSERVATIONS, PROBING, STEP, Scene
 
 
 def is_held(decision: Decision, scene: Scene) -> bool:
@@ -17,13 +17,13 @@ def is_held(decision: Decision, scene: Scene) -> bool:
 
 
 def test_every_guardrail_has_a_scene() -> None:
-    checks = (guardrails.SIGHT, guardrails.STEP, guardrails.PROBING)
+    checks = (guardrails.OBSERVATIONS, guardrails.STEP, guardrails.PROBING)
     named = [[check.__name__ for check in asked] for asked in checks]
-    scenes = [[scene.__name__ for scene in some] for some in (SIGHT, STEP, PROBING)]
+    scenes = [[scene.__name__ for scene in some] for some in (OBSERVATIONS, STEP, PROBING)]
     assert scenes == named, "add a scene to tests/unit/tuning/guarded.py"
 
 
-@pytest.mark.parametrize("guardrail", SIGHT)
+@pytest.mark.parametrize("guardrail", OBSERVATIONS)
 def test_where_sight_is_bad_nothing_changes_and_nothing_is_tried(guardrail: Callable[[], Scene]) -> None:
     scene = guardrail()
     assert is_held(scene.held.decide(), scene)

@@ -11,20 +11,20 @@ import pytest
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
 from outrider.tuning.choose import guardrails
-from outrider.tuning.choose.guardrails import Sight, Step
+from outrider.tuning.choose.guardrails import Step
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.readings import Readings, read
-from outrider.tuning.observe.window import Gap, GapReason
+from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState
 from outrider.tuning.tick_context import TickContext
-from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window
+from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window, with_parts
 
 NOW = 1000.0
 
 
-def a_view(
+def a_context(
     *,
     bin_state: BinState | None = None,
     policy: Policy | None = None,
@@ -34,23 +34,31 @@ def a_view(
     **state: object,
 ) -> TickContext:
     policy = policy or a_policy()
-    tuner = replace(a_start(), **{"profile": Profile((100.0,), (60.0,)), **state})  # type: ignore[arg-type]
     windows = (a_window(waiting=waiting, kv_usage=kv_usage),)
-    readings = read(windows, Schedule.constant(3), policy)
     n = len(CANDIDATES)
     belief = Posterior(CANDIDATES, 8.0, np.zeros(n), np.eye(n) * 1e-4, np.full(n, np.log(step_seconds)))
     index = policy.bin_of(8.0)
+    tuner = with_parts(a_start(), **{"profile": Profile((100.0,), (60.0,)), **state})
     tuner = tuner.with_bin(index, bin_state or BinState(k=2, decided=True, visited=True, settled_at=0.0))
-    return TickContext(tuner, policy, NOW, 5.0, index, {index: belief}, readings, windows)
+    return TickContext(
+        windows,
+        tuner,
+        policy=policy,
+        now=NOW,
+        tick_seconds=5.0,
+        readings=read(windows, Schedule.constant(3), policy),
+        posteriors={index: belief},
+    )
 
 
 def reason(veto: guardrails.Veto | None) -> DecisionReason | None:
     return None if veto is None else veto.reason
 
 
-def seen(*observations: object, bin_known: bool = True, mixed: int = 0) -> Sight:
+def seen(*observations: Observation, bin_known: bool = True, mixed: int = 0) -> TickContext:
     rows = read([a_window()], Schedule.constant(3), a_policy()).rows if bin_known else ()
-    return Sight(observations, Readings(rows, mixed, exact=False))  # type: ignore[arg-type]
+    readings = Readings(rows, mixed, exact=False)
+    return TickContext(observations, a_start(), policy=a_policy(), now=NOW, readings=readings)
 
 
 def test_a_gap_on_one_pod_holds_and_names_it() -> None:
@@ -89,66 +97,74 @@ def test_no_traffic_holds() -> None:
 
 
 RAISING: list[tuple[Callable[[Step], guardrails.Veto | None], TickContext, DecisionReason]] = [
-    (guardrails.acceptance_collapse, a_view(collapsed=2), DecisionReason.ACCEPTANCE_COLLAPSED),
-    (guardrails.acceptance_floor, a_view(profile=Profile((1000.0,), (50.0,))), DecisionReason.ACCEPTANCE_LOW),
-    (guardrails.kv_pressure, a_view(kv_usage=0.97), DecisionReason.KV_PRESSURE),
+    (guardrails.acceptance_collapse, a_context(collapsed=2), DecisionReason.ACCEPTANCE_COLLAPSED),
+    (
+        guardrails.acceptance_floor,
+        a_context(profile=Profile((1000.0,), (50.0,))),
+        DecisionReason.ACCEPTANCE_LOW,
+    ),
+    (guardrails.kv_pressure, a_context(kv_usage=0.97), DecisionReason.KV_PRESSURE),
 ]
 
 
-@pytest.mark.parametrize(("check", "view", "expected"), RAISING, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize(("check", "context", "expected"), RAISING, ids=lambda v: getattr(v, "__name__", ""))
 def test_k_does_not_rise_but_may_fall(
-    check: Callable[[Step], guardrails.Veto | None], view: TickContext, expected: DecisionReason
+    check: Callable[[Step], guardrails.Veto | None], context: TickContext, expected: DecisionReason
 ) -> None:
-    assert reason(check(Step(3, view))) is expected
-    assert check(Step(1, view)) is None
-    assert check(Step(3, a_view())) is None
+    assert reason(check(Step(3, context))) is expected
+    assert check(Step(1, context)) is None
+    assert check(Step(3, a_context())) is None
 
 
 def test_a_collapse_of_one_tick_is_not_believed() -> None:
-    assert guardrails.acceptance_collapse(Step(3, a_view(collapsed=1))) is None
+    assert guardrails.acceptance_collapse(Step(3, a_context(collapsed=1))) is None
 
 
 def test_a_settled_k_rests() -> None:
     fresh = BinState(k=2, settled_at=NOW - 5.0)
-    assert reason(guardrails.dwell(Step(3, a_view(bin_state=fresh)))) is DecisionReason.RECENT_CHANGE
-    assert guardrails.dwell(Step(3, a_view(bin_state=fresh), revert=True)) is None
-    assert guardrails.dwell(Step(3, a_view(bin_state=replace(fresh, settled_at=None)))) is None
-    assert guardrails.dwell(Step(3, a_view(bin_state=replace(fresh, settled_at=0.0)))) is None
+    assert reason(guardrails.dwell(Step(3, a_context(bin_state=fresh)))) is DecisionReason.RECENT_CHANGE
+    assert guardrails.dwell(Step(3, a_context(bin_state=fresh), revert=True)) is None
+    assert guardrails.dwell(Step(3, a_context(bin_state=replace(fresh, settled_at=None)))) is None
+    assert guardrails.dwell(Step(3, a_context(bin_state=replace(fresh, settled_at=0.0)))) is None
 
 
 def test_a_settled_k_changes_a_few_times_per_hour_only() -> None:
     restless = BinState(k=2, settled_at=NOW - 60, changed_at=NOW - 60, switches=6.0)
-    assert reason(guardrails.rate_limit(Step(3, a_view(bin_state=restless)))) is DecisionReason.RATE_LIMITED
-    assert guardrails.rate_limit(Step(3, a_view(bin_state=restless), revert=True)) is None
-    assert guardrails.rate_limit(Step(3, a_view(bin_state=replace(restless, settled_at=None)))) is None
-    assert guardrails.rate_limit(Step(3, a_view(bin_state=replace(restless, changed_at=NOW - 3600)))) is None
+    assert (
+        reason(guardrails.rate_limit(Step(3, a_context(bin_state=restless)))) is DecisionReason.RATE_LIMITED
+    )
+    assert guardrails.rate_limit(Step(3, a_context(bin_state=restless), revert=True)) is None
+    assert guardrails.rate_limit(Step(3, a_context(bin_state=replace(restless, settled_at=None)))) is None
+    assert (
+        guardrails.rate_limit(Step(3, a_context(bin_state=replace(restless, changed_at=NOW - 3600)))) is None
+    )
 
 
 def test_nothing_is_tried_while_requests_wait() -> None:
-    assert reason(guardrails.queue(a_view(waiting=2))) is DecisionReason.REQUESTS_QUEUED
-    assert guardrails.queue(a_view()) is None
+    assert reason(guardrails.queue(a_context(waiting=2))) is DecisionReason.REQUESTS_QUEUED
+    assert guardrails.queue(a_context()) is None
 
 
 def test_nothing_is_tried_while_the_cache_is_full() -> None:
-    assert reason(guardrails.kv_full(a_view(kv_usage=0.97))) is DecisionReason.KV_PRESSURE
-    assert guardrails.kv_full(a_view()) is None
+    assert reason(guardrails.kv_full(a_context(kv_usage=0.97))) is DecisionReason.KV_PRESSURE
+    assert guardrails.kv_full(a_context()) is None
 
 
 def test_nothing_is_tried_without_latency_to_spare() -> None:
     slo = a_policy(inter_token_latency_limit=0.05)
-    slow = guardrails.latency_slack(a_view(policy=slo, step_seconds=0.06))
+    slow = guardrails.latency_slack(a_context(policy=slo, step_seconds=0.06))
     assert reason(slow) is DecisionReason.LATENCY_LIMIT_REACHED
-    assert guardrails.latency_slack(a_view(policy=slo, step_seconds=0.04)) is None
-    assert guardrails.latency_slack(a_view(step_seconds=9.0)) is None
+    assert guardrails.latency_slack(a_context(policy=slo, step_seconds=0.04)) is None
+    assert guardrails.latency_slack(a_context(step_seconds=9.0)) is None
 
 
 def test_nothing_is_tried_with_a_drafter_that_may_be_broken() -> None:
-    assert reason(guardrails.collapse(a_view(collapsed=2))) is DecisionReason.ACCEPTANCE_COLLAPSED
-    assert guardrails.collapse(a_view()) is None
+    assert reason(guardrails.collapse(a_context(collapsed=2))) is DecisionReason.ACCEPTANCE_COLLAPSED
+    assert guardrails.collapse(a_context()) is None
 
 
 def test_every_guardrail_is_asked() -> None:
-    asked = {*guardrails.SIGHT, *guardrails.STEP, *guardrails.TRYING}
+    asked = {*guardrails.OBSERVATIONS, *guardrails.STEP, *guardrails.PROBING}
     names = {check.__name__ for check in asked}
     assert names == {
         *("gap", "mixed_window", "no_traffic"),

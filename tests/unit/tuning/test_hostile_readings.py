@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.estimate.posterior import residuals
+from outrider.tuning.estimate.goodput import residuals
 from outrider.tuning.estimate.surface import MAX_KNOWN
 from outrider.tuning.observe.readings import read
 from outrider.tuning.observe.window import Cell
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import CANDIDATES, POLICY, a_cell, a_start, an_exact_window
 
@@ -45,15 +46,15 @@ def test_what_is_remembered_stays_bounded_whatever_is_counted() -> None:
     for tick in range(1, 12):
         cells = [replace(cell, context_tokens=cell.requests * 2.0**tick) for cell in odd_bins()]
         now = 5.0 * tick
-        state = decide([an_exact_window(*cells, at=now)], state, policy=POLICY, now=now).state
-        assert len(state.known) <= MAX_KNOWN
+        state = decide(TickContext([an_exact_window(*cells, at=now)], state, policy=POLICY, now=now)).state
+        assert len(state.learning.known) <= MAX_KNOWN
 
 
 def test_readings_of_a_thousand_pods_are_compared_without_a_square_of_them() -> None:
     windows = [an_exact_window(a_cell(), pod=f"default/{i}") for i in range(4000)]
     rows = read(windows, Schedule.constant(3), POLICY).rows
     tracemalloc.start()
-    found = residuals(a_start(), rows, POLICY.estimation, now=5.0)
+    found = residuals(TickContext([], a_start(), policy=POLICY, now=5.0), rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found) == 4000

@@ -13,20 +13,19 @@ from hypothesis import strategies as st
 from outrider.controller.tune.snapshot import read_estimates, read_snapshot
 from outrider.tuning.estimate.surface import MAX_KNOWN
 from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
-from tests.unit.tuning.factories import POLICY, Engine, a_start, run
+from tests.unit.tuning.factories import POLICY, Engine, a_changed_wire, a_start, run
 from tests.unit.tuning_loop.factories import a_model
 
 LEARNT = run(a_start(), Engine(8.0), ticks=12)[-1].state
 
 
 def a_wire(**changes: object) -> dict[str, object]:
-    wire = json.loads(json.dumps(to_wire(LEARNT)))
-    wire["state"].update(changes)
-    return dict(wire)
+    return a_changed_wire(LEARNT, **changes)
 
 
-CELL = a_wire()["state"]["known"][0]  # type: ignore[index]
+CELL = a_wire()["state"]["learning"]["known"][0]  # type: ignore[index]
 BIN, PACE = {"k": 3}, {"mean": 0.0, "variance": 0.09}
 LATE = 1e20
 
@@ -54,10 +53,10 @@ def cells(count: int) -> list[object]:
         a_wire(bins={"3": {**BIN, "credit": 1e300}}),
         a_wire(at=LATE),
         a_wire(log_noise=1000.0),
-        a_wire(probe_credit=1e300),
+        a_wire(credit=1e300),
         a_wire(ticks=10**4000),
-        a_wire(tax={"mean": 1e300, "variance": 0.01}),
-        a_wire(tax={"mean": 0.05, "variance": -1.0}),
+        a_wire(overhead={"mean": 1e300, "variance": 0.01}),
+        a_wire(overhead={"mean": 0.05, "variance": -1.0}),
         a_wire(comparison={"before": {"mean": 0.05, "variance": 0.01}, "cells": [CELL] * 33}),
         a_wire(profile={"tried": [1.0] * 33, "accepted": [1.0] * 33}),
         a_wire(profile={"tried": [1.0], "accepted": [1.0, 1.0]}),
@@ -114,7 +113,7 @@ def test_a_clock_that_went_back_for_months_breaks_no_tick() -> None:
     state = run(a_start(), Engine(8.0), ticks=40, at=1e8)[-1].state
     assert any(b.changed_at is not None for b in state.bins.values())
     window = Engine(8.0).window(None, state, seconds=5.0, at=5.0)
-    decide([window], state, policy=POLICY, now=5.0)
+    decide(TickContext([window], state, policy=POLICY, now=5.0))
 
 
 def numbers(part: object) -> Iterator[tuple[object, object]]:

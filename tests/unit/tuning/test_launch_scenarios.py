@@ -7,10 +7,10 @@ from math import log1p
 
 import pytest
 
+from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, StructuralOff
-from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.tuning.factories import (
     CODE,
     true_goodput,
@@ -19,12 +19,12 @@ from tests.unit.tuning.launching import HOUR, STATIC, TAX, Model
 
 
 def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen() -> None:
-    model = Model(Relaunching(structural_off=StructuralOff.ALLOW), batch=1.0, tick=60.0)
+    model = Model(RelaunchPolicy(structural_off=StructuralOff.ALLOW), batch=1.0, tick=60.0)
     model.spend(600.0)
     model.batch = 16.0
     model.spend(2 * HOUR)
     assert [launch for _, launch in model.launches] == ["no-drafter"]
-    tax = model.tuner.tax
+    tax = model.tuner.canary.overhead
     assert tax is not None
     assert tax.mean == pytest.approx(log1p(TAX), abs=0.03)
     told = [v.measured_gain for v in model.verdicts if v.measured_gain is not None]
@@ -42,7 +42,7 @@ def test_a_drafter_that_does_not_pay_goes_and_returns_when_the_load_has_fallen()
 
 
 def test_stock_engines_find_their_table_by_rolling_restarts() -> None:
-    model = Model(Relaunching(actuation=Actuation.ROLLOUT), stock=True, batch=16.0, tick=60.0)
+    model = Model(RelaunchPolicy(actuation=Actuation.ROLLOUT), stock=True, batch=16.0, tick=60.0)
     model.spend(24 * HOUR)
     table = model.relaunches.order.launch.schedule
     assert table is not None
@@ -51,7 +51,7 @@ def test_stock_engines_find_their_table_by_rolling_restarts() -> None:
 
 
 def test_a_table_found_at_one_load_serves_the_others_or_is_changed_with_care() -> None:
-    model = Model(Relaunching(actuation=Actuation.ROLLOUT), stock=True, tick=60.0)
+    model = Model(RelaunchPolicy(actuation=Actuation.ROLLOUT), stock=True, tick=60.0)
     for batch in (16.0, 1.0, 32.0, 4.0) * 2:
         model.batch = batch
         model.spend(1.5 * HOUR)
@@ -64,7 +64,7 @@ def test_a_guess_that_proves_slower_is_taken_back_and_rarely_made_again() -> Non
     """The acceptance that is taken for granted of an unknown drafter is not there."""
     bad = {b: (row[0], *(0.3 * g for g in row[1:])) for b, row in CODE.items()}
     model = Model(
-        Relaunching(actuation=Actuation.ROLLOUT),
+        RelaunchPolicy(actuation=Actuation.ROLLOUT),
         stock=True,
         batch=1.0,
         rates=bad,

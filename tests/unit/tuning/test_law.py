@@ -17,6 +17,7 @@ from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import Ledger, TunerState
 from outrider.tuning.stored import from_wire, to_wire
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
@@ -31,6 +32,7 @@ from tests.unit.tuning.factories import (
     run,
     true_goodput,
     true_step,
+    with_parts,
 )
 from tests.unit.tuning.histories import (
     HISTORIES,
@@ -72,7 +74,7 @@ def test_after_a_pause_slices_end_before_the_next_tick_as_well(away: float) -> N
     engine, before = Engine(8.0), run(a_start(), Engine(8.0), ticks=3)[-1]
     now = (before.state.at or 0.0) + away
     window = engine.window(None, before.state, seconds=TICK, at=now)
-    decision = decide((window,), before.state, policy=POLICY, now=now, tick_seconds=TICK)
+    decision = decide(TickContext((window,), before.state, policy=POLICY, now=now, tick_seconds=TICK))
     assert decision.probe is not None
     assert sum(s.seconds for s in decision.probe.slices) <= TICK
 
@@ -91,7 +93,7 @@ def test_a_change_says_why_in_one_sentence_with_the_numbers() -> None:
 
 
 def test_the_gain_of_a_change_is_measured_after_it() -> None:
-    gains = [d.measured_gain for d in run(a_start(5), Engine(32.0), ticks=8)]
+    gains = [d.outlook.measured_gain if d.outlook else None for d in run(a_start(5), Engine(32.0), ticks=8)]
     assert gains[0] is None
     assert gains[-1] is not None
 
@@ -115,7 +117,12 @@ def test_what_is_learnt_at_some_batch_sizes_guides_the_unseen_ones() -> None:
 def test_a_bin_without_a_choice_keeps_the_static_table_to_the_row() -> None:
     static = Schedule((Row(9, 3), Row(None, 0)))
     first = decide(
-        [an_exact_window(a_cell(batch=8.0, k=3))], TunerState.start(static, POLICY), policy=POLICY, now=5.0
+        TickContext(
+            [an_exact_window(a_cell(batch=8.0, k=3))],
+            TunerState.start(static, POLICY),
+            policy=POLICY,
+            now=5.0,
+        )
     )
     assert first.schedule == static
 
@@ -178,7 +185,7 @@ def test_engines_that_do_not_count_by_k_hold_and_are_not_probed() -> None:
 def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:
     pods = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
     used_up = POLICY.safety.loss_budget * POLICY.safety.loss_seconds
-    fresh, poor = (run(replace(a_start(3), loss=loss), *pods, ticks=1)[0].probe for loss in (0.0, used_up))
+    fresh, poor = (run(with_parts(a_start(3), loss=loss), *pods, ticks=1)[0].probe for loss in (0.0, used_up))
     assert fresh is not None
     assert poor is not None
     assert {s.num_speculative_tokens for s in fresh.slices} > {s.num_speculative_tokens for s in poor.slices}
@@ -195,7 +202,9 @@ def test_observing_never_tries_anything() -> None:
     state = a_start(3)
     for i in range(1, 20):
         window = an_exact_window(a_cell(k=3, seconds=TICK), at=i * TICK)
-        decision = decide([window], state, policy=POLICY, now=i * TICK, in_force=Schedule.constant(3))
+        decision = decide(
+            TickContext([window], state, policy=POLICY, now=i * TICK, in_force=Schedule.constant(3))
+        )
         assert decision.probe is None
         state = decision.state
 
@@ -207,7 +216,7 @@ def test_the_speedup_of_observing_is_that_of_the_table_in_force() -> None:
     window = an_exact_window(
         a_cell(batch=8.0, k=3, goodput=Engine(8.0, table=losing).goodput(3), seconds=TICK), at=205.0
     )
-    decision = decide([window], known, policy=POLICY, now=205.0, in_force=Schedule.constant(3))
+    decision = decide(TickContext([window], known, policy=POLICY, now=205.0, in_force=Schedule.constant(3)))
     assert (chosen(decision), decision.speedup and decision.speedup.high < 0.9) == (0, True)
 
 
@@ -229,7 +238,7 @@ def test_an_engine_that_became_slower_for_long_drafts_is_measured_anew() -> None
 def test_a_slow_pod_does_not_bias_the_choice() -> None:
     pods = [Engine(8.0, pod="default/a"), Engine(8.0, pace=2.0, pod="default/b")]
     decision = run(a_start(5), *pods, ticks=40)[-1]
-    paces = decision.state.pods
+    paces = decision.state.learning.pods
     assert paces["default/b"].mean - paces["default/a"].mean == pytest.approx(0.69, abs=0.1)
     assert chosen(decision) in {0, 1, 3}
 
@@ -238,7 +247,7 @@ def test_one_pod_without_measurements_holds_the_table_but_the_others_are_learnt(
     window = an_exact_window(a_cell(), at=TICK, pod="default/a")
     decision = tick(a_start(), window, Gap("default/b", GapReason.STALE), at=TICK)
     assert (decision.kind, decision.reason) == (Kind.HOLD, DecisionReason.METRICS_GAP)
-    assert [(k.bin, k.k) for k in decision.state.known] == [(POLICY.bin_of(8.0), 3)]
+    assert [(k.bin, k.k) for k in decision.state.learning.known] == [(POLICY.bin_of(8.0), 3)]
 
 
 def test_a_collapse_of_acceptance_is_an_alarm_and_not_a_trap() -> None:
@@ -253,7 +262,7 @@ def test_a_collapse_of_acceptance_is_an_alarm_and_not_a_trap() -> None:
 
 
 def test_where_tuning_lost_the_static_table_comes_back_for_a_while() -> None:
-    state = replace(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6))
+    state = with_parts(a_settled(8.0, k=3).state, ledger=Ledger(gain=-0.05, weight=0.6))
     pinned = run(state, Engine(8.0), ticks=1, at=100.0)[0]
     assert (pinned.kind, pinned.reason) == (Kind.ROLL_BACK, DecisionReason.STATIC_FALLBACK)
     assert pinned.schedule == Schedule.constant(3)
@@ -271,11 +280,14 @@ def test_a_drafter_that_never_pays_is_recommended_away() -> None:
     hopeless = {b: (row[0], *(g * 0.5 for g in row[1:])) for b, row in CODE.items()}
     decision = run(a_start(3), Engine(32.0, table=hopeless), ticks=500)[-1]
     assert chosen(decision, 32.0) == 0
-    assert decision.structural is Structural.OFF
+    assert decision.outlook is not None
+    assert decision.outlook.structural is Structural.OFF
 
 
 def test_a_drafter_that_pays_is_kept_or_asked_back() -> None:
-    assert a_settled(1.0).structural is Structural.ON
+    outlook = a_settled(1.0).outlook
+    assert outlook is not None
+    assert outlook.structural is Structural.ON
 
 
 # Laws
@@ -368,13 +380,13 @@ def test_a_pod_that_was_replaced_is_forgotten() -> None:
     old = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
     new = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/c")]
     state = run(run(a_start(), *old, ticks=3)[-1].state, *new, ticks=1, at=300.0)[-1].state
-    assert set(state.pods) == {"default/a", "default/c"}
+    assert set(state.learning.pods) == {"default/a", "default/c"}
 
 
 def test_a_pod_that_is_silent_for_a_while_keeps_its_pace() -> None:
     both = [Engine(8.0, pod="default/a"), Engine(8.0, pace=2.0, pod="default/b")]
     state = run(a_start(), *both, ticks=3)[-1].state
-    assert set(run(state, both[0], ticks=1, at=300.0)[-1].state.pods) == {"default/a", "default/b"}
+    assert set(run(state, both[0], ticks=1, at=300.0)[-1].state.learning.pods) == {"default/a", "default/b"}
 
 
 def test_a_queue_that_lasts_does_not_keep_the_best_k_away_for_ever() -> None:
@@ -398,6 +410,8 @@ def test_a_handful_of_steps_that_took_far_too_long_spoil_no_map() -> None:
         step_seconds=60.0 * step,
     )
     window = an_exact_window(a_cell(batch=8.0, k=3), hiccup, at=65.0, batch=8.0)
-    after = decide([window], before, policy=a_policy(), now=65.0, step_times=a_map()).state
-    assert {k.key for k in after.known} == {k.key for k in before.known}
-    assert after.noise(a_policy().estimation) == pytest.approx(before.noise(a_policy().estimation), rel=0.05)
+    after = decide(TickContext([window], before, policy=a_policy(), now=65.0, step_times=a_map())).state
+    assert {k.key for k in after.learning.known} == {k.key for k in before.learning.known}
+    assert after.learning.noise(a_policy().estimation) == pytest.approx(
+        before.learning.noise(a_policy().estimation), rel=0.05
+    )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.model_averaging import Prediction, blend
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
-from outrider.tuning.estimate.surface import ObservedCell, Point, predict
+from outrider.tuning.estimate.surface import ObservedCell, Point, of_live_steps
 from outrider.tuning.state import TunerState
 from tests.unit.tuning.factories import (
     CANDIDATES,
@@ -48,7 +48,7 @@ PAIR = (Point(0, log2(8.0), None), Point(3, log2(8.0), None))
 @settings(max_examples=20)
 def test_without_a_map_of_several_k_nothing_is_told_but_what_live_steps_tell(seconds: float, k: int) -> None:
     known = (live(8.0, k, seconds=seconds),)
-    means, covariance = predict(known, PAIR, POLICY.estimation, noise=0.05, now=0.0)
+    means, covariance = of_live_steps(known, POLICY.estimation, noise=0.05, now=0.0).predict(PAIR)
     of_one_k = StepTimeProfile(tuple(cell for cell in a_map().cells if cell.k == 0))
     for step_times in (None, StepTimeProfile(()), of_one_k):
         found = told(known, step_times, *PAIR)

@@ -10,13 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
-from outrider.tuning.relaunch.rules import Relaunching
 from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.tuning.launching import (
     ALLOW,
@@ -33,7 +32,7 @@ from tests.unit.tuning.launching import (
 )
 
 BARE = Launch(drafter=False)
-ROLLOUT = Relaunching(actuation=Actuation.ROLLOUT)
+ROLLOUT = RelaunchPolicy(actuation=Actuation.ROLLOUT)
 
 
 def test_what_suits_stays() -> None:
@@ -43,7 +42,7 @@ def test_what_suits_stays() -> None:
 
 
 def test_a_recommendation_changes_nothing_and_says_what_to_set() -> None:
-    plant = Plant(Relaunching(structural_off=StructuralOff.RECOMMEND))
+    plant = Plant(RelaunchPolicy(structural_off=StructuralOff.RECOMMEND))
     verdict = plant.spend(24 * HOUR, OFF)
     assert verdict.reason is LaunchReason.DRAFTER_IDLE
     assert "structuralOff" in verdict.sentence
@@ -64,13 +63,13 @@ def test_an_idle_drafter_goes_once_it_is_idle_for_long() -> None:
 
 
 def test_a_short_interval_is_judged_as_quickly() -> None:
-    short = replace(ALLOW, interval_seconds=60.0).paced(POLICY)
+    short = POLICY.paced(replace(ALLOW, interval_seconds=60.0))
     assert short == POLICY.changed(ledger_seconds=60.0, relaunch_dwell_seconds=15.0)
     assert ALLOW.paced(POLICY) == POLICY
 
 
 def test_an_interval_between_relaunches_that_are_never_allowed_changes_nothing() -> None:
-    assert Relaunching(interval_seconds=60.0).paced(POLICY) == POLICY
+    assert RelaunchPolicy(interval_seconds=60.0).paced(POLICY) == POLICY
 
 
 def test_a_doubt_in_between_starts_the_time_anew() -> None:
@@ -190,7 +189,7 @@ def test_a_canary_runs_until_the_tax_is_known() -> None:
     assert plant.tick(KEEP).reason is LaunchReason.CANARY_RUNNING
     assert plant.state.order == LaunchOrder(canary=True)
     plant.tick(KEEP)
-    known = a_decision(an_outlook(tax=IdleDrafterOverhead(0.1, 0.015**2, measured_at=plant.now)))
+    known = a_decision(an_outlook(overhead=IdleDrafterOverhead(0.1, 0.015**2, measured_at=plant.now)))
     plant.tick(known)
     assert plant.state.order == LaunchOrder()
     plant.spend(12 * HOUR, known)

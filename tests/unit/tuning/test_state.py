@@ -7,8 +7,8 @@ from math import exp
 
 import pytest
 
-from outrider.tuning.state import BinState, Drift, Ledger, Pace
-from tests.unit.tuning.factories import POLICY, a_start
+from outrider.tuning.state import BinState, Drift, Learning, Ledger, Pace, StaticFallback
+from tests.unit.tuning.factories import POLICY
 
 
 def booked(ledger: Ledger, gain: float, *, k0: float = 0.0, seconds: float = 5.0) -> Ledger:
@@ -105,27 +105,27 @@ def test_a_measurement_as_good_as_what_is_known_counts_half() -> None:
 
 
 def test_the_static_table_holds_until_its_time_is_over() -> None:
-    pinned = replace(a_start(), pinned_until=100.0)
-    assert [pinned.pinned_seconds(now) for now in (40.0, 100.0, 160.0)] == [60.0, 0.0, 0.0]
-    assert a_start().pinned_seconds(0.0) == 0.0
+    fallback = StaticFallback(until=100.0)
+    assert [fallback.seconds_left(now) for now in (40.0, 100.0, 160.0)] == [60.0, 0.0, 0.0]
+    assert StaticFallback().seconds_left(0.0) == 0.0
 
 
 # Noise
 
 
 def test_noise_grows_with_surprising_readings_and_falls_with_dull_ones() -> None:
-    state = a_start()
-    assert state.noise(POLICY.estimation) == POLICY.estimation.noise
+    learning = Learning()
+    assert learning.noise(POLICY.estimation) == POLICY.estimation.noise
     assert (
-        state.with_residual(9.0).noise(POLICY.estimation)
+        learning.with_residual(9.0).noise(POLICY.estimation)
         > POLICY.estimation.noise
-        > state.with_residual(0.01).noise(POLICY.estimation)
+        > learning.with_residual(0.01).noise(POLICY.estimation)
     )
-    assert state.noisier().noise(POLICY.estimation) == pytest.approx(POLICY.estimation.noise * exp(0.2))
+    assert learning.noisier().noise(POLICY.estimation) == pytest.approx(POLICY.estimation.noise * exp(0.2))
 
 
 def test_noise_stays_within_limits_whatever_is_read() -> None:
-    loud = quiet = a_start()
+    loud = quiet = Learning()
     for _ in range(2000):
         loud, quiet = loud.with_residual(1e9), quiet.with_residual(0.0)
     assert (loud.log_noise, quiet.log_noise) == (1.4, -0.7)
@@ -133,4 +133,4 @@ def test_noise_stays_within_limits_whatever_is_read() -> None:
 
 def test_readings_of_the_expected_spread_leave_the_noise_where_it_is() -> None:
     """The mean of log z^2 of a normal distribution is -1.27."""
-    assert a_start().with_residual(exp(-1.27)).log_noise == pytest.approx(0.0)
+    assert Learning().with_residual(exp(-1.27)).log_noise == pytest.approx(0.0)

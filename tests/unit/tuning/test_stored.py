@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from typing import Any
 
 import pytest
 
 from outrider.api.drafting import MAX_K
 from outrider.api.schedule import MAX_ROWS, Schedule
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
-from tests.unit.tuning.factories import POLICY, Engine, a_policy, a_start, run
+from tests.unit.tuning.factories import POLICY, Engine, a_changed_wire, a_policy, a_start, run, with_parts
 
 
 @cache
-def a_stored_text() -> str:
-    """What a law stores after a minute at batch 8."""
-    return json.dumps(to_wire(run(a_start(), Engine(8.0), ticks=12)[-1].state))
+def a_learnt_state() -> TunerState:
+    """The state after a minute at batch 8."""
+    return run(a_start(), Engine(8.0), ticks=12)[-1].state
 
 
 def a_wire(**changes: object) -> dict[str, object]:
-    wire = json.loads(a_stored_text())
-    wire["state"].update(changes)
-    return dict(wire)
+    return a_changed_wire(a_learnt_state(), **changes)
 
 
 def test_a_state_that_saw_every_batch_size_in_many_contexts_stays_small() -> None:
@@ -138,7 +138,7 @@ def test_a_state_that_knows_every_batch_bin_and_every_k_is_continued() -> None:
 
 
 def test_the_complaint_names_the_first_field() -> None:
-    with pytest.raises(StateError, match=r"^state\.known\[0\]\.seconds: "):
+    with pytest.raises(StateError, match=r"^state\.learning\.known\[0\]\.seconds: "):
         from_wire(a_wire(known=[{**KNOWN, "seconds": "long", "at": "later"}]), POLICY)
 
 
@@ -147,6 +147,34 @@ def test_an_untouched_state_survives() -> None:
     assert from_wire(to_wire(state), POLICY) == state
 
 
-def test_version_3_keeps_everything_but_a_trial() -> None:
-    trial = {"bin": 3, "k": 3, "started_at": 0.0, "heard_at": 0.0}
-    assert from_wire({**a_wire(trial=trial), "version": 3}, POLICY) == from_wire(a_wire(), POLICY)
+def test_version_3_without_parts_keeps_everything_but_a_trial() -> None:
+    state = with_parts(
+        a_learnt_state(),
+        until=100.0,
+        loss=0.5,
+        overhead=IdleDrafterOverhead(0.1, 0.01),
+        comparison_credit=0.2,
+    )
+    wire: dict[str, Any] = a_changed_wire(state)["state"]  # type: ignore[assignment]
+    learning, budget, fallback, canary = (wire.pop(p) for p in ("learning", "budget", "fallback", "canary"))
+    flat = {
+        **wire,
+        **learning,
+        "probe_credit": budget["credit"],
+        "comparison_credit": budget["comparison_credit"],
+        "loss": budget["loss"],
+        "ledger": fallback["ledger"],
+        "pinned_until": fallback["until"],
+        "tax": canary["overhead"],
+        "comparison": canary["comparison"],
+        "trial": {"bin": 3, "k": 3, "started_at": 0.0, "heard_at": 0.0},
+    }
+    assert from_wire({"version": 3, "state": flat}, POLICY) == state
+
+
+def test_version_3_keeps_defaults_where_a_field_was_added_later() -> None:
+    state = a_start()
+    old = {"static": state.static, "schedule": state.schedule}
+    raw: dict[str, Any] = a_changed_wire(state)["state"]  # type: ignore[assignment]
+    kept = {name: raw[name] for name in (*old, "candidates", "edges")}
+    assert from_wire({"version": 3, "state": kept}, POLICY) == state

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.tuning.estimate.surface import ObservedCell, Point, predict
+from outrider.tuning.estimate.surface import ObservedCell, Point, of_live_steps
 from tests.unit.tuning.factories import POLICY, a_known
 
 
@@ -19,7 +19,7 @@ def a_point(*, batch: float = 8.0, k: int = 3, context: float | None = None) -> 
 
 
 def asked(known: list[ObservedCell], *points: Point, now: float = 0.0) -> tuple[list[float], list[float]]:
-    means, covariance = predict(known, points, POLICY.estimation, noise=0.05, now=now)
+    means, covariance = of_live_steps(known, POLICY.estimation, noise=0.05, now=now).predict(points)
     return [exp(m) for m in means], [float(d) ** 0.5 for d in np.diag(covariance)]
 
 
@@ -87,8 +87,8 @@ def test_a_longer_context_is_expected_to_be_slower() -> None:
 )
 def test_more_measurements_never_make_anything_less_certain(known: list[ObservedCell]) -> None:
     points = (a_point(k=0), a_point(k=5), a_point(batch=1.0))
-    _, before = predict(known[:-1], points, POLICY.estimation, noise=0.05, now=0.0)
-    _, after = predict(known, points, POLICY.estimation, noise=0.05, now=0.0)
+    _, before = of_live_steps(known[:-1], POLICY.estimation, noise=0.05, now=0.0).predict(points)
+    _, after = of_live_steps(known, POLICY.estimation, noise=0.05, now=0.0).predict(points)
     assert np.all(np.diag(after) <= np.diag(before) + 1e-6)
     assert np.all(np.linalg.eigvalsh(after) > -1e-6)
 

@@ -10,13 +10,14 @@ import pytest
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose.choice import keeping, usable, worth_trying
 from outrider.tuning.decision import Decision
-from outrider.tuning.estimate.latency import learn_tail
+from outrider.tuning.estimate.latency import learn_latency
 from outrider.tuning.estimate.latency_percentile import LatencyPercentile
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.latencies import Latencies
 from outrider.tuning.observe.readings import read
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
@@ -29,6 +30,7 @@ from tests.unit.tuning.factories import (
     a_window,
     an_exact_window,
     true_step,
+    with_parts,
 )
 
 SAFETY = a_policy().safety
@@ -53,7 +55,7 @@ def judged(policy: Policy, *, tail: float, batch: float = 1.0, ticks: int = 12) 
         k = state.schedule.k_at(round(batch))
         gap = true_step(batch, k) * exp(tail)
         window = replace(window, latencies=a_histogram((0.8 * gap, 89.0), (gap, 11.0)))
-        decision = decide([window], state, policy=policy, now=5.0 * i, step_times=known)
+        decision = decide(TickContext([window], state, policy=policy, now=5.0 * i, step_times=known))
         state = decision.state
         found.append(decision)
     return found
@@ -131,7 +133,7 @@ def test_where_none_keeps_it_the_shortest_step_is_left() -> None:
 
 def test_without_a_limit_a_tail_is_nobodys_business() -> None:
     assert keeping(with_tail(a_belief({}), LatencyPercentile(9.0, 9.0)), a_policy()) == CANDIDATES
-    assert decide([], a_start(), policy=a_policy(), now=5.0).state.tail is None
+    assert decide(TickContext([], a_start(), policy=a_policy(), now=5.0)).state.learning.tail is None
 
 
 # The law
@@ -140,7 +142,7 @@ def test_without_a_limit_a_tail_is_nobodys_business() -> None:
 @pytest.mark.parametrize("tail", [0.05, 0.3])
 def test_the_tail_is_learnt_from_the_histogram(tail: float) -> None:
     decisions = judged(a_policy(inter_token_latency_limit=1.0), tail=tail)
-    found = decisions[-1].state.tail
+    found = decisions[-1].state.learning.tail
     assert found is not None
     assert found.mean == pytest.approx(tail, abs=0.1)
     assert sqrt(found.variance) < 0.7 * SAFETY.latency_tail_deviation
@@ -154,19 +156,21 @@ def test_slices_of_a_longer_draft_are_no_tail() -> None:
     gaps = a_histogram(*((true_step(1.0, cell.num_speculative_tokens), cell.requests) for cell in cells))
     for i in range(1, 13):
         window = replace(an_exact_window(*cells, at=5.0 * i, batch=1.0), latencies=gaps)
-        state = decide([window], state, policy=policy, now=5.0 * i, step_times=a_map()).state
-    assert state.tail is not None
-    assert abs(state.tail.mean) < 0.1 < log(true_step(1.0, 5) / true_step(1.0, 3))
+        state = decide(TickContext([window], state, policy=policy, now=5.0 * i, step_times=a_map())).state
+    assert state.learning.tail is not None
+    assert abs(state.learning.tail.mean) < 0.1 < log(true_step(1.0, 5) / true_step(1.0, 3))
 
 
 def test_steps_that_read_a_prompt_are_no_tail() -> None:
     policy, window = a_policy(inter_token_latency_limit=1.0), a_window(batch=8.0, k=3.0, ended_at=5.0)
     belief = a_belief({}, steps=dict.fromkeys(CANDIDATES, 0.02))
     reading = LatencyPercentile(0.0, 0.1**2, prompts=0.3 / belief.tokens_of(3), seconds=0.08, at=5.0)
-    state = replace(a_start(3, policy), tail=reading)
+    state = with_parts(a_start(3, policy), tail=reading)
     seen = [replace(window, latencies=a_histogram((0.02, 70.0), (0.1, 30.0)))]
     believed = {policy.bin_of(8.0): replace(belief, tail=reading)}
-    learnt = learn_tail(state, seen, read(seen, state.schedule, policy), believed, policy, 5.0).tail
+    readings = read(seen, state.schedule, policy)
+    context = TickContext(seen, state, policy=policy, now=5.0, readings=readings, posteriors=believed)
+    learnt = learn_latency(context).state.learning.tail
     assert learnt is not None
     assert abs(learnt.mean) < 0.1
 
@@ -198,7 +202,7 @@ def test_a_broken_limit_waits_neither_for_rest_nor_for_the_hour() -> None:
     tired = replace(state.bins[index], settled_at=60.0, changed_at=60.0, switches=99.0)
     slow = a_histogram((2.0 * true_step(1.0, 3), 100.0))
     window = replace(Engine(1.0).window(None, state, seconds=5.0, at=65.0), latencies=slow)
-    decision = decide([window], state.with_bin(index, tired), policy=policy, now=65.0)
+    decision = decide(TickContext([window], state.with_bin(index, tired), policy=policy, now=65.0))
     assert decision.reason is DecisionReason.LATENCY_LIMIT_EXCEEDED
 
 
@@ -207,6 +211,8 @@ def test_a_state_without_a_tail_goes_on() -> None:
     assert isinstance(state, TunerState)
     quiet = Engine(1.0).window(None, state, seconds=5.0, at=400.0)
     assert (
-        decide([quiet], state, policy=a_policy(inter_token_latency_limit=1.0), now=400.0).state.tail
+        decide(
+            TickContext([quiet], state, policy=a_policy(inter_token_latency_limit=1.0), now=400.0)
+        ).state.learning.tail
         is not None
     )

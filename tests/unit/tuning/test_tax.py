@@ -16,6 +16,7 @@ from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import from_wire, to_wire
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     POLICY,
@@ -53,7 +54,7 @@ def beside_canary(
         goodput = Engine(batch, table=engine.table).goodput(0) * (1 + tax)
         cell = a_cell(batch=batch, k=0, goodput=goodput, seconds=5.0)
         canary = an_exact_window(cell, at=now, pod="default/canary", batch=batch)
-        decisions.append(decide(seen, state, policy=POLICY, now=now, without_drafter=[canary]))
+        decisions.append(decide(TickContext(seen, state, policy=POLICY, now=now, without_drafter=[canary])))
         state = decisions[-1].state
     return decisions
 
@@ -70,7 +71,7 @@ def learnt(batch: float = 16.0) -> TunerState:
 
 
 def test_a_canary_tells_the_tax() -> None:
-    tax = with_canary(learnt(), ticks=30, at=300.0).state.tax
+    tax = with_canary(learnt(), ticks=30, at=300.0).state.canary.overhead
     assert tax is not None
     assert tax.mean == pytest.approx(log1p(TAX), abs=2 * tax.deviation)
     assert tax.deviation <= POLICY.relaunch.canary_deviation
@@ -82,9 +83,11 @@ def test_a_canary_tells_the_tax_whether_drafting_pays_or_not(batch: float) -> No
     told = with_canary(learnt(batch), ticks=int(POLICY.relaunch.canary_seconds / 5.0), at=300.0, batch=batch)
     assert told.speedup is not None
     assert told.speedup.reference is Reference.CANARY
-    assert told.state.tax is not None
-    assert told.state.tax.deviation <= POLICY.relaunch.canary_deviation
-    assert told.state.tax.mean == pytest.approx(log1p(TAX), abs=2 * told.state.tax.deviation)
+    assert told.state.canary.overhead is not None
+    assert told.state.canary.overhead.deviation <= POLICY.relaunch.canary_deviation
+    assert told.state.canary.overhead.mean == pytest.approx(
+        log1p(TAX), abs=2 * told.state.canary.overhead.deviation
+    )
 
 
 def test_a_measured_tax_moves_the_speedup_and_its_reference() -> None:
@@ -109,7 +112,7 @@ def test_the_step_times_of_a_canary_stay_out_of_the_surface_of_the_others() -> N
     state = learnt()
     alone = run(state, Engine(16.0), ticks=1, at=300.0)[-1].state
     beside = with_canary(state, ticks=1, at=300.0).state
-    assert beside.known == alone.known
+    assert beside.learning.known == alone.learning.known
     assert beside.bins == alone.bins
 
 
@@ -120,7 +123,7 @@ ALIKE = {batch: (100.0 * batch, *(150.0 * batch + k for k in (0, 1, 2, 1))) for 
 def test_while_a_canary_waits_k_0_is_looked_at_though_other_k_are_worth_more() -> None:
     engine = Engine(8.0, table=ALIKE)
     state = run(a_start(), engine, ticks=60)[-1].state
-    tax = beside_canary(engine, state, ticks=36, at=300.0, batch=8.0)[-1].state.tax
+    tax = beside_canary(engine, state, ticks=36, at=300.0, batch=8.0)[-1].state.canary.overhead
     assert tax is not None
     assert tax.deviation <= POLICY.relaunch.canary_deviation
     assert tax.mean == pytest.approx(log1p(TAX), abs=0.01)
@@ -132,7 +135,7 @@ def test_a_canary_with_another_load_tells_less_but_nothing_wrong(batch: float) -
     engine, state = Engine(8.0, table=ALIKE), a_start()
     for at, load in enumerate((4.0, 16.0, 8.0)):
         state = run(state, Engine(load, table=ALIKE), ticks=20, at=100.0 * at)[-1].state
-    tax = beside_canary(engine, state, ticks=60, at=300.0, batch=batch)[-1].state.tax
+    tax = beside_canary(engine, state, ticks=60, at=300.0, batch=batch)[-1].state.canary.overhead
     assert tax is not None
     assert POLICY.relaunch.canary_deviation < tax.deviation < POLICY.estimation.k0_tax_deviation
     assert tax.mean == pytest.approx(log1p(TAX), abs=2 * tax.deviation)
@@ -143,7 +146,11 @@ def test_k_0_is_looked_at_for_its_share_of_one_pod_until_the_tax_is_known_and_no
     state = run(a_start(), engine, ticks=60)[-1].state
     told = beside_canary(engine, state, ticks=60, at=300.0, batch=8.0)
     limit = POLICY.relaunch.canary_deviation
-    known = next(i for i, d in enumerate(told) if d.state.tax is not None and d.state.tax.deviation <= limit)
+    known = next(
+        i
+        for i, d in enumerate(told)
+        if d.state.canary.overhead is not None and d.state.canary.overhead.deviation <= limit
+    )
     own = POLICY.exploration.probe_share + POLICY.relaunch.canary_share
     assert 0.0 < looks(told[:known]) <= own * 5.0 * known + POLICY.exploration.probe_burst_seconds
     assert looks(told[known + 1 :]) == 0.0
@@ -160,7 +167,7 @@ def test_looks_for_a_canary_are_no_losses_of_tuning() -> None:
     state = run(a_start(), engine, ticks=60)[-1].state
     beside = beside_canary(engine, state, ticks=12, at=300.0, batch=8.0)
     assert looks(beside) >= 10.0
-    lost = beside[-1].state.ledger.gain - state.ledger.gain
+    lost = beside[-1].state.fallback.ledger.gain - state.fallback.ledger.gain
     assert lost == pytest.approx(0.0, abs=0.002)
 
 
@@ -170,12 +177,14 @@ def test_where_tables_are_not_carried_out_nothing_is_looked_at_for_a_canary() ->
         seen = [engine.window(None, state, seconds=5.0, at=5.0 * i)]
         table = Schedule.constant(3)
         told = decide(
-            seen,
-            state,
-            policy=POLICY,
-            now=5.0 * i,
-            in_force=table,
-            without_drafter=[bare(5.0 * i, batch=8.0)],
+            TickContext(
+                seen,
+                state,
+                policy=POLICY,
+                now=5.0 * i,
+                in_force=table,
+                without_drafter=[bare(5.0 * i, batch=8.0)],
+            )
         )
         assert told.probe is None
         state = told.state
@@ -183,10 +192,10 @@ def test_where_tables_are_not_carried_out_nothing_is_looked_at_for_a_canary() ->
 
 def test_a_canary_that_is_gone_leaves_its_figure_only() -> None:
     state = with_canary(learnt(), ticks=30, at=300.0).state
-    assert state.comparison is not None
+    assert state.canary.comparison is not None
     later = run(state, Engine(16.0), ticks=1, at=1500.0)[-1].state
-    assert later.comparison is None
-    assert later.tax == state.tax
+    assert later.canary.comparison is None
+    assert later.canary.overhead == state.canary.overhead
 
 
 def test_without_knowledge_of_k_0_a_canary_tells_nothing() -> None:
@@ -215,17 +224,17 @@ def test_a_tax_is_forgotten() -> None:
 
 def test_a_tax_survives_being_stored() -> None:
     state = with_canary(learnt(), ticks=30, at=300.0).state
-    assert from_wire(json.loads(json.dumps(to_wire(state))), POLICY).tax == state.tax
+    assert from_wire(json.loads(json.dumps(to_wire(state))), POLICY).canary.overhead == state.canary.overhead
 
 
 def test_a_state_that_was_stored_before_taxes_were_measured_is_still_read() -> None:
     wire = json.loads(json.dumps(to_wire(learnt())))
-    del wire["state"]["tax"]
-    assert from_wire(wire, POLICY).tax is None
+    del wire["state"]["canary"]
+    assert from_wire(wire, POLICY).canary.overhead is None
 
 
 def off(state: TunerState, *, batch: float, now: float, policy: Policy = POLICY) -> Decision:
-    return decide([], state, policy=policy, now=now, without_drafter=[bare(now, batch=batch)])
+    return decide(TickContext([], state, policy=policy, now=now, without_drafter=[bare(now, batch=batch)]))
 
 
 def test_without_any_drafter_the_law_says_what_one_would_bring() -> None:
@@ -256,10 +265,10 @@ def test_engines_without_the_plugin_tell_the_tax_too() -> None:
         )
         table = Schedule.constant(0)
         state = decide(
-            [beside], state, policy=POLICY, now=now, in_force=table, without_drafter=[without]
+            TickContext([beside], state, policy=POLICY, now=now, in_force=table, without_drafter=[without])
         ).state
-    assert state.tax is not None
-    assert state.tax.mean == pytest.approx(log1p(TAX), abs=0.03)
+    assert state.canary.overhead is not None
+    assert state.canary.overhead.mean == pytest.approx(log1p(TAX), abs=0.03)
 
 
 def test_a_drafter_that_nobody_remembers_gets_its_chance() -> None:

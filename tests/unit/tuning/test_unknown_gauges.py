@@ -11,6 +11,7 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Window
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import POLICY, Engine, a_start
 
@@ -34,7 +35,7 @@ def decisions(*engines: Engine, ticks: int = 12, k: int = 3) -> list[Decision]:
     for at in range(5, 5 * ticks + 1, 5):
         before = found[-1] if found else None
         seen: Sequence[Window] = [e.window(before, state, seconds=5.0, at=float(at)) for e in engines]
-        found.append(decide(seen, state, policy=POLICY, now=float(at)))
+        found.append(decide(TickContext(seen, state, policy=POLICY, now=float(at))))
         state = found[-1].state
     return found
 
@@ -69,7 +70,9 @@ def test_k_does_not_rise_while_the_usage_of_the_kv_cache_is_not_known() -> None:
     lowered = state.with_bin(POLICY.bin_of(4.0), low).composed(POLICY)
 
     def next_k(engine: Engine) -> Decision:
-        return decide([engine.window(None, lowered, seconds=5.0, at=at)], lowered, policy=POLICY, now=at)
+        return decide(
+            TickContext([engine.window(None, lowered, seconds=5.0, at=at)], lowered, policy=POLICY, now=at)
+        )
 
     assert next_k(Engine(4.0)).num_speculative_tokens == best > 0
     blind = next_k(Blind(4.0, hidden=("kv_usage_ratio",)))

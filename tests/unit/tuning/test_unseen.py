@@ -6,21 +6,21 @@ Only step times that engines measured there themselves may promise it more than 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule
-from outrider.tuning.choose.choice import follow, seen
+from outrider.tuning.choose.choice import follow_other_bins, measured_ks
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.state import BinState, TunerState
-from tests.unit.tuning.factories import CANDIDATES, POLICY, Engine, a_map, run
+from outrider.tuning.tick_context import TickContext
+from tests.unit.tuning.factories import CANDIDATES, POLICY, Engine, a_map, a_reading, run, with_parts
 from tests.unit.tuning.histories import HISTORIES, after
 
 NOW = 1000.0
@@ -57,7 +57,7 @@ CHOICES = st.builds(
     settled_at=st.sampled_from((None, 0.0)),
 )
 STATES = st.builds(
-    lambda static, bins, ks: replace(
+    lambda static, bins, ks: with_parts(
         TunerState.start(static, POLICY),
         bins=bins,
         known=tuple(ObservedCell(0, k, None, 1.0, -3.0, 0.0, None, 0.0, 0.0) for k in sorted(ks)),
@@ -116,9 +116,10 @@ def assert_careful(state: TunerState) -> None:
 def test_whatever_is_believed_an_unseen_batch_size_gets_no_more_than_its_neighbour_and_the_static_table(
     state: TunerState, believed: Mapping[int, Posterior]
 ) -> None:
-    after = follow(state, believed, 0, POLICY, NOW).composed(POLICY)
+    context = TickContext([], state, policy=POLICY, now=NOW, readings=a_reading(0), posteriors=believed)
+    after = follow_other_bins(context).state.composed(POLICY)
     promised = [
-        believed[POLICY.bin_of(batch_size)].safest(sorted(seen(state)), 1.0) - most(after, batch_size)
+        believed[POLICY.bin_of(batch_size)].safest(sorted(measured_ks(state)), 1.0) - most(after, batch_size)
         for batch_size in unseen(after)
     ]
     assume(max(promised, default=0) > 0)

@@ -17,6 +17,7 @@ from outrider.tuning.decision import Acceptance
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, an_outcome
 from tests.unit.telemetry.factories import Counters, a_series
+from tests.unit.tuning.factories import with_parts
 from tests.unit.tuning.launching import a_decision
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
@@ -99,7 +100,7 @@ def judged(
     acceptance = None if first is None else Acceptance(first, 1 + first, (first,), drafts)
     decision = a_decision()
     accepted, drafted = history
-    state = replace(decision.state, first_accepted=accepted, first_drafted=drafted)
+    state = with_parts(decision.state, first_accepted=accepted, first_drafted=drafted)
     known = None if model.mode is TuningMode.OFF else replace(decision, state=state)
     before = None if last is None else condition(last)
     return drafter_health(an_outcome(decision=known, model=model), acceptance, answers, before)

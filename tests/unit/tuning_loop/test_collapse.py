@@ -10,12 +10,13 @@ import pytest
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DrafterReason
+from outrider.api.schedule import Schedule
 from outrider.api.speculation import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.report import TunerReport, report
 from outrider.tuning.decision import Acceptance, Decision
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome, told
-from tests.unit.tuning.factories import Engine, a_start, run
+from tests.unit.tuning.factories import Engine, a_start, run, with_parts
 from tests.unit.tuning.launching import a_decision
 from tests.unit.tuning_loop.factories import NOW
 
@@ -36,17 +37,16 @@ def after(decision: Decision | None, *before: Condition, model: TunedModel = MOD
 
 def drafted(*, bad_ticks: int, k: int = 3) -> Decision:
     """A tick with drafts, the last of so many in a row that failed. k: wanted from now on."""
-    found = a_decision()
+    found = a_decision(table=Schedule.constant(k))
     return replace(
         found,
-        state=replace(found.state, collapsed=bad_ticks),
+        state=with_parts(found.state, collapsed=bad_ticks),
         acceptance=Acceptance(0.1, 1.1, (0.1,)),
         acceptance_collapsed=bad_ticks >= 2,
-        num_speculative_tokens=k,
     )
 
 
-NOTHING_DRAFTED = replace(a_decision(), num_speculative_tokens=0)
+NOTHING_DRAFTED = a_decision(table=Schedule.constant(0))
 
 
 def told_of(decisions: Sequence[Decision]) -> Iterator[bool]:

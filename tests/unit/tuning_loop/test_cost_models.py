@@ -17,8 +17,10 @@ from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersion
 from outrider.engine.client import EngineClient
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.decision import Decision
+from outrider.tuning.tick_context import TickContext
 from outrider_protocol.cost_model import CostModel, check
 from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.tuning.launching import with_outlook
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 Knowing = Callable[[CostModel | None], None]
@@ -43,8 +45,8 @@ def knows(monkeypatch: pytest.MonkeyPatch) -> Knowing:
     decide = model_tuner.decide
 
     def knowing(model: CostModel | None) -> None:
-        def decided(*arguments: Any, **options: Any) -> Decision:
-            return replace(decide(*arguments, **options), batch_size=4.0, cost_model=lambda: model)
+        def decided(context: TickContext) -> Decision:
+            return replace(with_outlook(decide(context)), cost_model=lambda: model)
 
         monkeypatch.setattr(model_tuner, "decide", decided)
 

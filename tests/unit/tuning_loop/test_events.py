@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from outrider.api.launch import Launch
+from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
@@ -16,7 +15,7 @@ from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
-from outrider.tuning.relaunch.rules import Relaunching
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import OUTAGE, TICK, World, a_model, scraped_every_5_s, step
 
@@ -31,15 +30,11 @@ def law(monkeypatch: pytest.MonkeyPatch) -> Deciding:
     def deciding(choices: Sequence[tuple[Kind, int]]) -> None:
         left = list(choices)
 
-        def decided(observations: Any, state: Any, **options: Any) -> Decision:
+        def decided(context: TickContext) -> Decision:
             kind, k = left.pop(0)
-            table = Schedule.constant(k)
-            made, changed = decide(observations, state, **options), table != state.schedule
-            state = replace(made.state, schedule=table)
-            sentence = f"{kind}: K is {k}."
-            return replace(
-                made, state=state, schedule=table, kind=kind, changed=changed, sentence=sentence, probe=None
-            )
+            made = decide(context)
+            state = replace(made.state, schedule=Schedule.constant(k))
+            return replace(made, state=state, kind=kind, sentence=f"{kind}: K is {k}.", probe=None)
 
         monkeypatch.setattr(model_tuner, "decide", decided)
 
@@ -162,7 +157,7 @@ async def test_a_table_that_comes_by_a_relaunch_is_told_with_the_relaunch_alone(
 ) -> None:
     law([(Kind.EXPLOIT, 1), (Kind.HOLD, 1)])
     async with serving(FakeEngine()) as pods:
-        model = replace(a_model(*pods), relaunching=Relaunching(actuation=Actuation.ROLLOUT))
+        model = replace(a_model(*pods), relaunching=RelaunchPolicy(actuation=Actuation.ROLLOUT))
         world = World([model])
         await ticks(world, engines, 2)
     assert EventReason.RETUNED not in [reason for reason, _, _ in told(world)]
@@ -172,7 +167,7 @@ async def test_a_table_that_comes_by_a_relaunch_is_told_with_the_relaunch_alone(
 async def test_pods_that_wait_for_their_rolling_restart_are_no_failure(engines: EngineClient) -> None:
     async with serving(FakeEngine()) as [pod]:
         other = replace(pod, launch=Launch(schedule=Schedule.constant(5)))
-        model = replace(a_model(other), relaunching=Relaunching(actuation=Actuation.ROLLOUT))
+        model = replace(a_model(other), relaunching=RelaunchPolicy(actuation=Actuation.ROLLOUT))
         world = World([model])
         await ticks(world, engines, 2)
     found = world.condition("ActuationConverged")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from outrider.api.launch import Launch
+from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
-from outrider.tuning.relaunch.rules import Relaunching
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
@@ -93,7 +92,9 @@ async def test_it_goes_with_the_pod_that_said_it(engines: EngineClient) -> None:
 async def test_stock_engines_are_asked_nothing(engines: EngineClient) -> None:
     engine = FakeEngine(simulated="h100_8b")
     async with serving(engine) as pods:
-        model = replace(a_model(*pods, mode=TuningMode.OBSERVE), relaunching=Relaunching(Actuation.ROLLOUT))
+        model = replace(
+            a_model(*pods, mode=TuningMode.OBSERVE), relaunching=RelaunchPolicy(Actuation.ROLLOUT)
+        )
         world = World([model])
         with world.loop(engines) as loop:
             await step(loop)
@@ -119,9 +120,9 @@ async def test_the_status_says_that_a_map_is_known_and_the_law_has_it_for_its_fi
 ) -> None:
     given: list[StepTimeProfile | None] = []
 
-    def spying(*args: Any, step_times: StepTimeProfile | None, **rest: Any) -> Decision:
-        given.append(step_times)
-        return decide(*args, step_times=step_times, **rest)
+    def spying(context: TickContext) -> Decision:
+        given.append(context.step_times)
+        return decide(context)
 
     monkeypatch.setattr(model_tuner, "decide", spying)
     async with serving(FakeEngine("a", step_times=CELLS)) as pods:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.engine.state import EngineState
 from outrider.tuning.decision import Decision, Probe, Slice
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, a_status, step
 
@@ -28,10 +28,10 @@ def law(monkeypatch: pytest.MonkeyPatch) -> Breaking:
     decide = model_tuner.decide
 
     def breaking(error: Exception | None) -> None:
-        def decided(*arguments: Any, **options: Any) -> Decision:
+        def decided(context: TickContext) -> Decision:
             if error is not None:
                 raise error
-            return decide(*arguments, **options)
+            return decide(context)
 
         monkeypatch.setattr(model_tuner, "decide", decided)
 
@@ -177,8 +177,8 @@ async def test_a_defect_over_a_probe_is_told_and_the_table_stays_converged(
     async def stumbles(*_: object) -> EngineState:
         raise TypeError("a defect")
 
-    def decided(*arguments: Any, **options: Any) -> Decision:
-        return replace(decide(*arguments, **options), probe=PROBE)
+    def decided(context: TickContext) -> Decision:
+        return replace(decide(context), probe=PROBE)
 
     monkeypatch.setattr(model_tuner, "decide", decided)
     monkeypatch.setattr(engines, "probe", stumbles)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.launch import Launch
+from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, StructuralOff, TuningMode
@@ -15,7 +15,6 @@ from outrider.controller.tune.launching import LaunchTuner, runs
 from outrider.controller.tune.permission import Permission
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
-from outrider.tuning.relaunch.rules import Relaunching
 from outrider.tuning.relaunch.state import RelaunchState
 from tests.unit.tuning_loop.factories import NOW, World, a_model
 
@@ -29,12 +28,12 @@ def a_pod(launch: Launch) -> EnginePod:
 
 
 def of(actuation: Actuation) -> TunedModel:
-    return replace(a_model(), relaunching=Relaunching(actuation=actuation))
+    return replace(a_model(), relaunching=RelaunchPolicy(actuation=actuation))
 
 
 async def judged(mode: TuningMode) -> bool:
     """Whether a tick judges the launch where the spec lets the tuner change it."""
-    model = replace(a_model(mode=mode), relaunching=Relaunching(structural_off=StructuralOff.ALLOW))
+    model = replace(a_model(mode=mode), relaunching=RelaunchPolicy(structural_off=StructuralOff.ALLOW))
     tuner = LaunchTuner(World([model]), RelaunchState(), timeout_seconds=60)
     return await tuner.tick(model, model.policy, None, TUNES, NOW) is not None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, TICK, World, a_model, an_override, scraped_every_5_s, step
 
@@ -24,9 +24,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[list[Observation]]:
     observed: list[list[Observation]] = []
     decide = model_tuner.decide
 
-    def decided(observations: Sequence[Observation], *arguments: object, **options: object) -> Decision:
-        observed.append(list(observations))
-        return decide(observations, *arguments, **options)  # type: ignore[arg-type]
+    def decided(context: TickContext) -> Decision:
+        observed.append(list(context.observations))
+        return decide(context)
 
     monkeypatch.setattr(model_tuner, "decide", decided)
     return observed

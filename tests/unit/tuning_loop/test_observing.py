@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,10 @@ from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.reasons.tuner_scenes import an_outcome, told
-from tests.unit.tuning.launching import a_decision
+from tests.unit.tuning.launching import a_decision, with_outlook
 from tests.unit.tuning_loop.factories import TICK, World, a_model, scraped_every_5_s, step
 
 LIMIT = "these K have no measurement: {}."
@@ -83,18 +83,12 @@ async def test_no_gain_is_measured_of_a_change_that_was_not_made(
 ) -> None:
     decide, table = model_tuner.decide, Schedule.constant(1)
 
-    def decided(observations: Any, state: Any, **options: Any) -> Decision:
+    def decided(context: TickContext) -> Decision:
         """A better K at first, and the gain that was measured of it afterwards."""
-        made, changed = decide(observations, state, **options), state.schedule != table
-        return replace(
-            made,
-            kind=Kind.EXPLOIT if changed else Kind.HOLD,
-            reason=DecisionReason.BETTER_K,
-            schedule=table,
-            changed=changed,
-            state=replace(made.state, schedule=table),
-            measured_gain=None if changed else 0.5,
-        )
+        made, changed = decide(context), context.state.schedule != table
+        made = with_outlook(made, measured_gain=None if changed else 0.5)
+        kind, state = Kind.EXPLOIT if changed else Kind.HOLD, replace(made.state, schedule=table)
+        return replace(made, kind=kind, reason=DecisionReason.BETTER_K, state=state)
 
     monkeypatch.setattr(model_tuner, "decide", decided)
     async with serving(FakeEngine()) as pods:
@@ -109,7 +103,7 @@ async def test_no_gain_is_measured_of_a_change_that_was_not_made(
 
 def test_speculation_is_slower_by_the_table_in_force_and_not_by_the_one_that_is_wished() -> None:
     """The tuner would take K=0, and the engines draft 3 tokens."""
-    found = an_outcome(decision=replace(a_decision(), num_speculative_tokens=0), wanted=Schedule.constant(3))
+    found = an_outcome(decision=a_decision(table=Schedule.constant(0)), wanted=Schedule.constant(3))
     assert EffectiveReason.SLOWER in told(found, speedup=(0.6, 0.8))
 
 

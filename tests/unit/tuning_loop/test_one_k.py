@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from outrider.api.launch import RelaunchPolicy
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation
-from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.tuning.factories import a_policy, true_goodput
 from tests.unit.tuning.launching import HOUR, Model
 
-ONE_K = Relaunching(actuation=Actuation.ROLLOUT, one_k=True)
+ONE_K = RelaunchPolicy(actuation=Actuation.ROLLOUT, one_k=True)
 START = Schedule.constant(3)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation
@@ -22,7 +23,6 @@ from outrider.controller.tune.model_tuner import ModelTuner
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
-from outrider.tuning.relaunch.rules import Relaunching
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, an_override, step
 
@@ -267,7 +267,7 @@ async def test_a_round_without_measurements_says_of_metrics_what_was_said_before
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         status = Status.model_validate({"conditions": [stale]})
-        world = World([replace(a_model(*pods, status=status), relaunching=Relaunching(actuation))])
+        world = World([replace(a_model(*pods, status=status), relaunching=RelaunchPolicy(actuation))])
         with world.loop(engines) as loop:
             await loop.resume()
             await loop.written()

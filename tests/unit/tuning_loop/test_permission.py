@@ -13,6 +13,7 @@ from outrider.api.speculation import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, a_status, an_override, step
 
@@ -27,8 +28,8 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     made: list[Decision] = []
     decide = model_tuner.decide
 
-    def decided(*arguments: object, **options: object) -> Decision:
-        made.append(decide(*arguments, **options))  # type: ignore[arg-type]
+    def decided(context: TickContext) -> Decision:
+        made.append(decide(context))
         return made[-1]
 
     monkeypatch.setattr(model_tuner, "decide", decided)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from outrider.api.speculation import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Probe, Slice
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
 
@@ -24,8 +24,8 @@ def wish(monkeypatch: pytest.MonkeyPatch) -> Wishing:
     decide = model_tuner.decide
 
     def wishing(probe: Probe | None) -> None:
-        def decided(*arguments: Any, **options: Any) -> Decision:
-            return replace(decide(*arguments, **options), probe=probe)
+        def decided(context: TickContext) -> Decision:
+            return replace(decide(context), probe=probe)
 
         monkeypatch.setattr(model_tuner, "decide", decided)
 

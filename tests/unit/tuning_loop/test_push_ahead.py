@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from outrider.api.launch import Launch
+from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
@@ -16,7 +16,6 @@ from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.model_tuner import Engines, ModelTuner
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.state import EngineState
-from outrider.tuning.relaunch.rules import Relaunching
 from outrider_protocol.control_api import Push
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import NOW, PUSH, TIMING, World, a_model, a_store
@@ -138,5 +137,5 @@ async def test_a_pod_that_comes_up_without_a_drafter_gets_no_table(engines: Engi
 async def test_where_tables_come_with_the_launch_nobody_who_comes_up_is_pushed(engines: EngineClient) -> None:
     async with a_growing_model(engines) as model:
         await model.tick()
-        model.tuned = replace(model.tuned, relaunching=Relaunching(actuation=Actuation.ROLLOUT))
+        model.tuned = replace(model.tuned, relaunching=RelaunchPolicy(actuation=Actuation.ROLLOUT))
     assert model.starting_pods() == []

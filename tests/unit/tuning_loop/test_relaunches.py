@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from outrider.api.annotations import Instructions, Override
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
 from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
@@ -19,16 +19,16 @@ from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.observe.window import Observation
-from outrider.tuning.relaunch.rules import Relaunching
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.launching import an_outlook
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 BARE = Launch(drafter=False)
-ALLOW = Relaunching(structural_off=StructuralOff.ALLOW)
-RECOMMEND = Relaunching(structural_off=StructuralOff.RECOMMEND)
-ROLLOUT = Relaunching(actuation=Actuation.ROLLOUT)
-CANARY = Relaunching(canary=Canary.ALLOW)
+ALLOW = RelaunchPolicy(structural_off=StructuralOff.ALLOW)
+RECOMMEND = RelaunchPolicy(structural_off=StructuralOff.RECOMMEND)
+ROLLOUT = RelaunchPolicy(actuation=Actuation.ROLLOUT)
+CANARY = RelaunchPolicy(canary=Canary.ALLOW)
 DWELL = 310.0
 PAUSED = Instructions(paused=True)
 PINNED = Instructions(
@@ -47,17 +47,18 @@ class Law:
     seen: Sequence[Observation] = ()
 
     def opine(self, decision: Decision) -> Decision:
-        table = self.table or decision.schedule
-        return replace(decision, structural=self.structural, outlook=self.outlook, schedule=table)
+        outlook = None if self.outlook is None else replace(self.outlook, structural=self.structural)
+        state = replace(decision.state, schedule=self.table or decision.schedule)
+        return replace(decision, outlook=outlook, state=state)
 
 
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> Law:
     told, decide = Law(outlook=an_outlook()), model_tuner.decide
 
-    def decided(observations: Sequence[Observation], *arguments: object, **options: object) -> Decision:
-        told.seen, told.apart = observations, options["without_drafter"]  # type: ignore[assignment]
-        return told.opine(decide(observations, *arguments, **options))  # type: ignore[arg-type]
+    def decided(context: TickContext) -> Decision:
+        told.seen, told.apart = context.observations, context.without_drafter
+        return told.opine(decide(context))
 
     monkeypatch.setattr(model_tuner, "decide", decided)
     return told
@@ -67,7 +68,7 @@ def launched(pod: EnginePod, launch: Launch = BARE, *, canary: bool = False) -> 
     return replace(pod, launch=launch, canary=canary)
 
 
-def a_world(*pods: EnginePod, relaunching: Relaunching = ALLOW, order: LaunchOrder | None = None) -> World:
+def a_world(*pods: EnginePod, relaunching: RelaunchPolicy = ALLOW, order: LaunchOrder | None = None) -> World:
     model = a_model(*pods)
     return World(
         [
@@ -241,9 +242,9 @@ async def test_while_a_person_holds_the_table_a_late_relaunch_is_not_taken_back_
     assert world.orders == [LaunchOrder(BARE), LaunchOrder()]
 
 
-@pytest.mark.parametrize("allowed", [ALLOW, Relaunching()], ids=["allowed", "forbidden"])
+@pytest.mark.parametrize("allowed", [ALLOW, RelaunchPolicy()], ids=["allowed", "forbidden"])
 async def test_an_order_of_before_stays_untouched_in_mode_observe(
-    engines: EngineClient, law: Law, allowed: Relaunching
+    engines: EngineClient, law: Law, allowed: RelaunchPolicy
 ) -> None:
     law.structural = Structural.ON
     async with serving(FakeEngine()) as (pod,):
@@ -279,9 +280,9 @@ async def test_the_wait_after_a_relaunch_survives_a_restart(engines: EngineClien
     assert len(world.orders) == 1
 
 
-@pytest.mark.parametrize("left", [Relaunching(), CANARY], ids=["nothing", "something else"])
+@pytest.mark.parametrize("left", [RelaunchPolicy(), CANARY], ids=["nothing", "something else"])
 async def test_an_order_that_the_spec_no_longer_allows_is_forgotten(
-    engines: EngineClient, law: Law, left: Relaunching
+    engines: EngineClient, law: Law, left: RelaunchPolicy
 ) -> None:
     law.structural = Structural.OFF
     async with serving(FakeEngine()) as (pod,):
@@ -334,7 +335,7 @@ async def test_under_rollout_an_edited_static_table_takes_over(engines: EngineCl
 async def test_models_whose_launch_is_their_own_say_nothing_of_it(engines: EngineClient, law: Law) -> None:
     law.structural = Structural.OFF
     async with serving(FakeEngine()) as (pod,):
-        world = a_world(pod, relaunching=Relaunching())
+        world = a_world(pod, relaunching=RelaunchPolicy())
         await ticks(world, engines, 2)
     assert world.condition("LaunchOptimal") is None
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,9 @@ from outrider.api.crd import PRINTER_COLUMNS
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Reference, Speedup
+from outrider.tuning.tick_context import TickContext
 from tests.unit.engine.fake_engine import FakeEngine, serving
+from tests.unit.tuning.launching import with_outlook
 from tests.unit.tuning_loop.factories import NOW, TICK, World, a_model, step
 
 Measuring = Callable[..., None]
@@ -28,8 +28,8 @@ def law(monkeypatch: pytest.MonkeyPatch) -> Measuring:
     def measuring(*speedups: Speedup | None) -> None:
         left = list(speedups)
 
-        def decided(*arguments: Any, **options: Any) -> Decision:
-            return replace(decide(*arguments, **options), speedup=left.pop(0) if left else None)
+        def decided(context: TickContext) -> Decision:
+            return with_outlook(decide(context), speedup=left.pop(0) if left else None)
 
         monkeypatch.setattr(model_tuner, "decide", decided)
 

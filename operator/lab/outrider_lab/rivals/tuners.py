@@ -13,6 +13,7 @@ from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.cost_model import CostModel
 
@@ -67,7 +68,7 @@ class Law:
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """One decision."""
         decision = decide(
-            observations, self._state, policy=self._policy, now=now, step_times=self._step_times
+            TickContext(observations, self._state, policy=self._policy, now=now, step_times=self._step_times)
         )
         self._state = decision.state
         self.decisions.append(decision)

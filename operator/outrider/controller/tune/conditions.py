@@ -10,7 +10,7 @@ from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
 from outrider.controller.tune.drafter_health import Answers, drafter_health
 from outrider.controller.tune.outcome import TickOutcome
-from outrider.tuning.choose.choice import seen
+from outrider.tuning.choose.choice import measured_ks
 from outrider.tuning.decision import Acceptance, Decision
 from outrider.tuning.observe.window import Gap, GapReason
 
@@ -77,7 +77,7 @@ def _tuning(outcome: TickOutcome) -> ConditionUpdate | None:
 
 def _limit(outcome: TickOutcome) -> str:
     """The limit of mode Observe: it starts no probe, so some K stay unmeasured."""
-    measured = seen(outcome.decision.state) if outcome.decision is not None else frozenset[int]()
+    measured = measured_ks(outcome.decision.state) if outcome.decision is not None else frozenset[int]()
     guessed = [k for k in outcome.model.policy.candidates if k not in measured]
     if not guessed:
         return "Each candidate K was measured."

@@ -127,7 +127,7 @@ def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
     if decision.acceptance is None or not decision.acceptance.per_position:
         return stands
     # One bad tick may be chance, but K=0 allows no second one.
-    return decision.state.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
+    return decision.state.learning.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
 
 
 def _mismatched(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:
@@ -141,8 +141,8 @@ def _mismatched(outcome: TickOutcome, acceptance: Acceptance | None, last: Condi
         return last is not None and last.reason == DrafterReason.NOTHING_ACCEPTED
     accepted, drafted = acceptance.first * acceptance.drafts, acceptance.drafts
     if outcome.decision is not None:
-        state = outcome.decision.state
-        accepted, drafted = max(accepted, state.first_accepted), max(drafted, state.first_drafted)
+        learning = outcome.decision.state.learning
+        accepted, drafted = max(accepted, learning.first_accepted), max(drafted, learning.first_drafted)
     elif last is not None and last.reason in _HEALTHY:
         return False  # without a tuner there is no other history
     return drafted >= _DRAFTS_TO_JUDGE and accepted < _BROKEN * drafted

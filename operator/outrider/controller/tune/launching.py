@@ -16,7 +16,7 @@ from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.permission import Permission
 from outrider.tuning.decision import Decision
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.rules import Scene, Verdict, judge
+from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
 
 _HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN, TuningReason.ROLLED_BACK)
@@ -78,7 +78,7 @@ class LaunchTuner:
             self._follow(model, now)
         before = self.state.order if auto else model.order
         replicas = [pod for pod in model.pods if not pod.canary]
-        scene = Scene(
+        inputs = RelaunchInput(
             limits=limits,
             decision=decision,
             static=model.static,
@@ -88,7 +88,7 @@ class LaunchTuner:
             canaries=len(model.pods) - len(replicas),
             now=now,
         )
-        verdict = judge(scene, self.state, policy)
+        verdict = judge(inputs, self.state, policy)
         if not auto:
             return LaunchOutcome(verdict.state.order, verdict)
         if verdict.state.order != model.stored_order:
@@ -123,7 +123,7 @@ class LaunchTuner:
         """
         fresh, by_hand = self._static is None, self._read == self.state.order != model.order
         self._read = model.order
-        if fresh or by_hand or model.limits.effective(self.state.order) != self.state.order:
+        if fresh or by_hand or model.effective(self.state.order) != self.state.order:
             self.state = self.state.adopting(model.order, now)
         elif self._static != model.static and self.state.order.launch.schedule is not None:
             # The user's new schedule stays until a better one is found.

@@ -37,6 +37,7 @@ from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.control_api import Push
 
@@ -218,7 +219,7 @@ class ModelTuner:
             restored = self._restored.state if self._restored is not None else None
             self._state = restored or TunerState.start(base, policy)
             self._setup, self._restored = setup, None
-        return model.relaunching.paced(policy)
+        return policy.paced(model.relaunching)
 
     @property
     def _tuner_state(self) -> TunerState:
@@ -284,14 +285,16 @@ class ModelTuner:
         elif tick.model.mode is TuningMode.OBSERVE:
             in_force = tick.model.static
         decision = decide(
-            observed,
-            self._tuner_state,
-            policy=policy,
-            now=tick.now,
-            in_force=in_force,
-            without_drafter=bare,
-            step_times=None if self._profile is None else self._profile.among(policy.candidates),
-            tick_seconds=self._timing.tick,
+            TickContext(
+                observed,
+                self._tuner_state,
+                policy=policy,
+                now=tick.now,
+                in_force=in_force,
+                without_drafter=bare,
+                step_times=None if self._profile is None else self._profile.among(policy.candidates),
+                tick_seconds=self._timing.tick,
+            )
         )
         self._state = decision.state
         self._estimates = decision.estimates or self._estimates

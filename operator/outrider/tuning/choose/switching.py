@@ -1,4 +1,4 @@
-"""The change of K in the present bin: a significantly better K, if the guardrails allow it."""
+"""The change of K in the current bin, and the fallback to the static schedule if tuning does not pay."""
 
 from __future__ import annotations
 
@@ -9,28 +9,60 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning import messages
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Proposal
+from outrider.tuning.state import StaticFallback
 from outrider.tuning.tick_context import TickContext
 
+_MIN_LEDGER_WEIGHT = 0.5
+"""Minimum weight of the ledger to judge it."""
 
-def change(view: TickContext) -> Proposal:
+
+def fall_back(context: TickContext) -> TickContext | Proposal:
+    """Use the static schedule for a while if tuning did not pay, then restore the tuned one."""
+    state, safety, fallback = context.state, context.policy.safety, context.state.fallback
+    if (left := fallback.seconds_left(context.now)) > 0:
+        return context.hold(
+            DecisionReason.STATIC_FALLBACK,
+            f"the static schedule stays for {left:.0f} s, because tuning did not pay",
+        )
+    ledger, everywhere = fallback.ledger, frozenset(context.posteriors)
+    if fallback.active:
+        sentence = "the fallback to the static schedule expired; the tuned schedule is restored"
+        kind, reason = Kind.EXPLOIT, DecisionReason.STATIC_FALLBACK_ENDED
+        fallback = replace(fallback, until=None)
+    elif ledger.weight >= _MIN_LEDGER_WEIGHT and ledger.gain < -safety.ledger_loss * ledger.weight:
+        better = -100 * ledger.gain / ledger.weight
+        sentence = f"the static schedule was {better:.0f} % better, so it is used"
+        kind, reason = Kind.ROLL_BACK, DecisionReason.STATIC_FALLBACK
+        fallback = StaticFallback(until=context.now + safety.ledger_seconds)
+    else:
+        return context
+    state = replace(state, fallback=fallback)
+    return Proposal(kind, reason, context.say(sentence), state, explained=everywhere)
+
+
+def choose(context: TickContext) -> TickContext:
+    """Choose K of the current bin."""
+    chosen = change(context)
+    return replace(context, chosen=chosen, state=chosen.state)
+
+
+def change(context: TickContext) -> Proposal:
     """Return to the K before if the new one is slower; else change to a better K; else hold."""
-    bin_state, belief = view.bin_state, view.belief
-    back = choice.reverted(bin_state, belief, view.policy, view.now)
-    k = (
-        back
-        if back is not None
-        else choice.challenger(bin_state, belief, choice.seen(view.state), view.policy)
-    )
+    bin_state, posterior, policy = context.bin_state, context.posterior, context.policy
+    back = choice.reverted(bin_state, posterior, policy, context.now)
+    k = back
     if k is None:
-        return view.hold_settled()
-    veto = guardrails.first_veto(guardrails.STEP, guardrails.Step(k, view, revert=back is not None))
-    if veto is not None:
-        return view.hold(veto.reason, veto.sentence)
-    settled = bin_state.settled_at is not None
-    changed = bin_state.changed_to(k, view.now, settled=settled)
-    state = view.state.with_bin(view.bin, replace(changed, replaced=None) if back is not None else changed)
-    sentence = view.say(messages.change(belief, bin_state.k, k, view.policy))
+        k = choice.challenger(bin_state, posterior, choice.measured_ks(context.state), policy)
+    if k is None:
+        return context.hold_settled()
+    step = guardrails.Step(k, context, revert=back is not None)
+    if (veto := guardrails.first_veto(guardrails.STEP, step)) is not None:
+        return context.hold(veto.reason, veto.sentence)
+    changed = bin_state.changed_to(k, context.now, settled=bin_state.settled_at is not None)
+    sentence = context.say(messages.change(posterior, bin_state.k, k, policy))
     if back is not None:
+        state = context.state.with_bin(context.bin, replace(changed, replaced=None))
         return Proposal(Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE, sentence, state)
-    gain = expm1(belief.gain(k, bin_state.k)[0])
-    return Proposal(Kind.EXPLOIT, messages.reason(belief, bin_state.k, k, view.policy), sentence, state, gain)
+    state = context.state.with_bin(context.bin, changed)
+    gain = expm1(posterior.gain(k, bin_state.k)[0])
+    return Proposal(Kind.EXPLOIT, messages.reason(posterior, bin_state.k, k, policy), sentence, state, gain)

@@ -1,4 +1,4 @@
-"""What one tick's readings change in the state, before anything is decided."""
+"""The update of the state by a tick's readings, before anything is decided."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.collapse import Drafts, has_collapsed
 from outrider.tuning.estimate.followed import Followed
-from outrider.tuning.estimate.idle_drafter_overhead import Comparison, IdleDrafterOverhead
-from outrider.tuning.estimate.model_averaging import blend, trust_in
-from outrider.tuning.estimate.posterior import Posterior, residuals
-from outrider.tuning.estimate.step_time_profile import StepTimeProfile
+from outrider.tuning.estimate.goodput import predicted_steps, residuals
+from outrider.tuning.estimate.idle_drafter_overhead import Comparison
+from outrider.tuning.estimate.model_averaging import trust_in
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell, noise_variance, noise_variances
 from outrider.tuning.observe.readings import Reading, Readings
 from outrider.tuning.policy import Estimation, Policy
-from outrider.tuning.state import BinState, Drift, Pace, TunerState
+from outrider.tuning.state import BinState, Drift, Learning, Pace, TunerState
+from outrider.tuning.tick_context import TickContext
 
 _DOUBT = 0.8
-"""Trust in a map below which what was settled with it is looked at again."""
+"""Trust in a profile below which what was settled with it is examined again."""
 
 _SURPRISE = 0.15
 """Standard error of a log step time above which no reading counts as a surprise."""
@@ -36,141 +37,130 @@ _PROMPTS_MISFIT = 0.125
 """Log step time, over the log of the tokens with prompts by those without, that the linear model misses."""
 
 _FOLLOWED_DRAFTS = 400.0
-"""Drafts that the mean acceptance of an engine weighs as that chooses K itself: it moves with the texts."""
+"""Weight, in drafts, of the mean acceptance of an engine that chooses K itself. It moves with the text."""
 
 _MAX_EARNING_SECONDS = 60.0
-"""Between two ticks. Probe time is earned while the tuner decides, not while a person or an error does."""
+"""Between two ticks. Probe time is earned while the tuner decides, not during a pause or an error."""
 
 _FALLEN_RATIO = 0.7
-"""Ratio of the mean acceptance to its history, below which a collapse is not one of two texts by turns."""
+"""Ratio of the mean acceptance to its history. Above it a collapse may be one of two alternating texts."""
 
 _Residual = tuple[float, float, float]
 """See `residuals`."""
 
 
-def learn(
-    state: TunerState,
-    readings: Readings,
-    policy: Policy,
-    now: float,
-    *,
-    step_times: StepTimeProfile | None = None,
-) -> TunerState:
+def learn(context: TickContext) -> TickContext:
     """Pass the time, then take in the readings: pace of pods, noise, drift, acceptance, step times."""
-    seconds = 0.0 if state.at is None else max(0.0, now - state.at)
-    state = _pass_time(state, seconds, policy, now)
-    if not readings.rows:
-        return state
-    state = _visit(state, readings, policy)
-    found = residuals(state, readings.rows, policy.estimation, now, step_times=step_times)
-    weighed = [_weighed(r, f, state, policy.estimation) for r, f in zip(readings.rows, found, strict=True)]
-    told = [(r, f) for r, f in zip(weighed, found, strict=True) if r is not None]
-    state = _compare(state, told, policy, now)
-    before = state
-    state = replace(state, known=_remember(state, [r for r, _ in told], policy.estimation, now))
-    if (
-        step_times is not None
-        and step_times.compares
-        and _lost_trust(step_times, before, state, policy.estimation, now)
-    ):
-        state = state.all_unsettled(policy.exploration.recalibration_seconds)
-    state = _follow_acceptance(state, readings, seconds, policy, now)
-    return _follow_engines(state, readings, seconds, policy)
+    seconds = 0.0 if context.state.at is None else max(0.0, context.now - context.state.at)
+    context = context.with_state(_pass_time(context, seconds))
+    rows = context.readings.rows
+    if not rows:
+        return context
+    context = context.with_state(_visit(context))
+    found = residuals(context, rows)
+    weighed = [_weighed(r, f, context) for r, f in zip(rows, found, strict=True)]
+    used = [(r, f) for r, f in zip(weighed, found, strict=True) if r is not None]
+    context = context.with_state(_compare(context, used))
+    known = _remember(context, [r for r, _ in used])
+    learnt = context.with_state(_with_known(context.state, known))
+    if _lost_trust(context, learnt):
+        credit = context.policy.exploration.recalibration_seconds
+        learnt = learnt.with_state(learnt.state.all_unsettled(credit))
+    learnt = learnt.with_state(_follow_acceptance(learnt, seconds))
+    return learnt.with_state(_follow_engines(learnt, seconds))
 
 
-def keep_ledger(
-    state: TunerState,
-    readings: Readings,
-    beliefs: Mapping[int, Posterior],
-    policy: Policy,
-    *,
-    compared: bool = False,
-) -> TunerState:
+def learn_overhead(context: TickContext) -> TickContext:
+    """Compare the estimate of K=0 beside a drafter with readings of launches without one.
+
+    All measurements of these are compared anew, since the estimate of K=0 improves with each probe. A result
+    that is not more certain than before changes nothing.
+    """
+    canary, now, estimation = context.state.canary, context.now, context.policy.estimation
+    rows = [row for row in context.undrafted.rows if row.k == 0]
+    comparison = canary.comparison
+    if not rows:
+        if comparison is None or not comparison.over(now):
+            return context
+        return context.with_state(replace(context.state, canary=replace(canary, comparison=None)))
+    overhead = context.overhead
+    if comparison is None or comparison.over(now):
+        comparison = Comparison(overhead)
+    comparison = comparison.plus([ObservedCell.of(row, pace=0.0) for row in rows], now, estimation)
+    cells, pods = comparison.cells, context.state.learning.pods
+    expected = predicted_steps(context, cells)
+    between_pods = sum(p.mean**2 for p in pods.values()) / max(len(pods), 1)
+    errors = expected.covariance + between_pods
+    errors += np.diag(noise_variances(cells, estimation, noise=context.noise, now=now))
+    found = comparison.before.after(expected.means - [cell.log_step for cell in cells], errors, now)
+    if found.measured(estimation) and found.variance < overhead.variance:
+        canary = replace(canary, overhead=found)
+    return context.with_state(replace(context.state, canary=replace(canary, comparison=comparison)))
+
+
+def keep_ledger(context: TickContext) -> TickContext:
     """Book the gain of the K that ran over the static schedule, by the estimates of both.
 
-    compared: probes of K=0 run for a comparison with a launch without a drafter. They are not a choice.
+    Probes of K=0 for a comparison with a launch without a drafter are not a choice, so they do not count.
     """
-    rows = [r for r in readings.rows if not (compared and r.k == 0 < state.schedule.k_at_mean(r.batch_size))]
-    total = sum(r.seconds for r in rows)
+    state = context.state
+    compared = context.readings.bin is not None and context.compares
+    rows = [
+        row
+        for row in context.readings.rows
+        if not (compared and row.k == 0 < state.schedule.k_at_mean(row.batch_size))
+    ]
+    total = sum(row.seconds for row in rows)
     if total <= 0:
-        return state
+        return context
     gain = k0 = 0.0
     for index in sorted({row.bin for row in rows}):
         of_bin = [row for row in rows if row.bin == index]
         share = sum(row.seconds for row in of_bin) / total
-        gain += share * _gain_over_static(of_bin, beliefs[index], state, policy, readings)
+        gain += share * _gain_over_static(of_bin, context.posteriors[index], context)
         k0 += sum(row.seconds for row in of_bin if row.k == 0) / total
-    pods = len({r.pod for r in rows})
-    return replace(state, ledger=state.ledger.after(gain, k0=k0, seconds=total / pods, safety=policy.safety))
+    seconds = total / len({row.pod for row in rows})
+    ledger = state.fallback.ledger.after(gain, k0=k0, seconds=seconds, safety=context.policy.safety)
+    return context.with_state(replace(state, fallback=replace(state.fallback, ledger=ledger)))
 
 
-def _gain_over_static(
-    rows: Sequence[Reading], belief: Posterior, state: TunerState, policy: Policy, readings: Readings
-) -> float:
+def _gain_over_static(rows: Sequence[Reading], posterior: Posterior, context: TickContext) -> float:
     """log of the goodput of the K that ran over that of the static schedule. rows: of one batch bin."""
-    if readings.survival is not None:
-        given = policy.allowed(state.static.k_at_mean(readings.batch_size(rows[0].bin)))
-        found = belief.followed_gain(Followed.of(rows[0].bin, belief.candidates, rows), given)
+    static, policy = context.state.static, context.policy
+    if context.readings.survival is not None:
+        given = policy.allowed(static.k_at_mean(context.readings.batch_size(rows[0].bin)))
+        found = posterior.followed_gain(Followed.of(rows[0].bin, posterior.candidates, rows), given)
         return 0.0 if found is None else found[0]
     total, gain = sum(row.seconds for row in rows), 0.0
     for row in rows:
-        given = policy.allowed(state.static.k_at_mean(row.batch_size))
-        gain += row.seconds / total * belief.gain(row.k, given)[0]
+        given = policy.allowed(static.k_at_mean(row.batch_size))
+        gain += row.seconds / total * posterior.gain(row.k, given)[0]
     return gain
 
 
-def learn_tax(
-    state: TunerState,
-    rows: Sequence[Reading],
-    estimation: Estimation,
-    now: float,
-    *,
-    step_times: StepTimeProfile | None = None,
-) -> TunerState:
-    """Compare the estimate of K=0 beside a drafter with `rows` of launches without one.
-
-    All measurements of these are compared anew, since the estimate of K=0 improves with each probe. A result
-    that is not surer than before changes nothing.
-    """
-    comparison = state.comparison
-    if comparison is not None and not rows and comparison.over(now):
-        return replace(state, comparison=None)
-    if not rows:
-        return state
-    tax = (state.tax or IdleDrafterOverhead.prior(estimation)).at(now, estimation)
-    if comparison is None or comparison.over(now):
-        comparison = Comparison(tax)
-    comparison = comparison.plus([ObservedCell.of(row, pace=0.0) for row in rows], now, estimation)
-    state = replace(state, comparison=comparison)
-    noise, cells = state.noise(estimation), comparison.cells
-    told = blend(state.known, step_times, cells, estimation, noise=noise, now=now)
-    between_pods = sum(p.mean**2 for p in state.pods.values()) / max(len(state.pods), 1)
-    errors = told.covariance + between_pods
-    errors += np.diag(noise_variances(cells, estimation, noise=noise, now=now))
-    found = comparison.before.after(told.means - [cell.log_step for cell in cells], errors, now)
-    surer = found.measured(estimation) and found.variance < tax.variance
-    return replace(state, tax=found) if surer else state
+def _with_known(state: TunerState, known: tuple[ObservedCell, ...]) -> TunerState:
+    return replace(state, learning=replace(state.learning, known=known))
 
 
-def _pace(state: TunerState, pod: str) -> float:
+def _pace(learning: Learning, pod: str) -> float:
     """Log step time by which a pod is slower than the mean of all."""
-    return state.pods[pod].mean if pod in state.pods else 0.0
+    return learning.pods[pod].mean if pod in learning.pods else 0.0
 
 
-def _pass_time(state: TunerState, seconds: float, policy: Policy, now: float) -> TunerState:
-    exploration = policy.exploration
-    earning = 0.0 if state.pinned else min(seconds, _MAX_EARNING_SECONDS)
-    credit = state.probe_credit + exploration.probe_share * earning
-    return replace(
-        state,
-        at=now,
-        ticks=state.ticks + 1,
-        probe_credit=min(credit, exploration.probe_burst_seconds),
-        loss=state.loss * exp(-seconds / policy.safety.loss_seconds),
+def _pass_time(context: TickContext, seconds: float) -> TunerState:
+    state, exploration = context.state, context.policy.exploration
+    earning = 0.0 if state.fallback.active else min(seconds, _MAX_EARNING_SECONDS)
+    credit = state.budget.credit + exploration.probe_share * earning
+    budget = replace(
+        state.budget,
+        credit=min(credit, exploration.probe_burst_seconds),
+        loss=state.budget.loss * exp(-seconds / context.policy.safety.loss_seconds),
     )
+    return replace(state, at=context.now, ticks=state.ticks + 1, budget=budget)
 
 
-def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
+def _visit(context: TickContext) -> TunerState:
+    state, readings, policy = context.state, context.readings, context.policy
     for index in sorted({r.bin for r in readings.rows}):
         bin_state = state.bins.get(index)
         if bin_state is None or not bin_state.chosen:
@@ -183,58 +173,62 @@ def _visit(state: TunerState, readings: Readings, policy: Policy) -> TunerState:
     return state
 
 
-def _weighed(row: Reading, found: _Residual, state: TunerState, estimation: Estimation) -> Reading | None:
+def _weighed(row: Reading, found: _Residual, context: TickContext) -> Reading | None:
     """What counts of a reading; None if its step time is too noisy to be of use.
 
     A few steps that took ten times as long as they should look like a long measurement. So a reading weighs
     no more than the time that its steps should have taken. The more prompts it has, the less it weighs.
     """
     residual, known, _ = found
-    share = exp(-max(0.0, residual - _pace(state, row.pod))) if known < _ROUGHLY_KNOWN**2 else 1.0
-    own = noise_variance(state.noise(estimation), share * row.seconds)
+    slower = max(0.0, residual - _pace(context.state.learning, row.pod))
+    share = exp(-slower) if known < _ROUGHLY_KNOWN**2 else 1.0
+    own = noise_variance(context.noise, share * row.seconds)
     if own > _TOO_NOISY**2:
         return None
     return row.part(share * own / (own + (_PROMPTS_MISFIT * row.log_prompts) ** 2))
 
 
-def _compare(
-    state: TunerState, told: Sequence[tuple[Reading, _Residual]], policy: Policy, now: float
-) -> TunerState:
-    """Against what was known: a pod that is slower, noise that is larger, engines that changed."""
-    heard = {r.pod for r, _ in told}
-    paces = _without_the_gone(state.pods, heard)
+def _compare(context: TickContext, used: Sequence[tuple[Reading, _Residual]]) -> TunerState:
+    """Compare with the estimates: a pod may be slower, noise larger, or the engines changed."""
+    state, estimation = context.state, context.policy.estimation
+    learning = state.learning
+    measured = {row.pod for row, _ in used}
+    paces = _without_the_gone(learning.pods, measured)
     score = weight = 0.0
-    several = len(heard) > 1
-    for row, (residual, known, noise) in told:
+    several = len(measured) > 1
+    for row, (residual, known, noise) in used:
         if several or paces:
             paces[row.pod] = paces.get(row.pod, Pace()).after(residual, known + noise)
             residual -= paces[row.pod].mean
         if sqrt(known) < _SURPRISE:
             z = residual / sqrt(known + noise)
             score, weight = score + z * sqrt(row.seconds), weight + row.seconds
-            state = state.with_residual(z * z)
+            learning = learning.with_residual(z * z)
+    learning = replace(learning, pods=_centred(paces))
     if weight <= 0:
-        return replace(state, pods=_centred(paces))
-    drift = state.drift.after(score / sqrt(weight), policy.estimation)
-    state = replace(state, drift=drift, pods=_centred(paces))
-    return _changed(state, policy, now) if drift.found(policy.estimation) else state
+        return replace(state, learning=learning)
+    drift = learning.drift.after(score / sqrt(weight), estimation)
+    state = replace(state, learning=replace(learning, drift=drift))
+    return _changed(state, context) if drift.found(estimation) else state
 
 
-def _changed(state: TunerState, policy: Policy, now: float) -> TunerState:
-    """The engines are not what they were: step times count little, every choice is open.
+def _changed(state: TunerState, context: TickContext) -> TunerState:
+    """Reduce the weight of step times and open every choice again, because the engines changed.
 
     It may have been noise, too; so the next alarm needs a little more.
     """
-    known = tuple(replace(k, seconds=k.seconds * policy.estimation.drift_keep) for k in state.known)
-    state = replace(state, known=known, drift=Drift()).pin_over(now).noisier()
+    learning, policy = state.learning, context.policy
+    known = tuple(replace(k, seconds=k.seconds * policy.estimation.drift_keep) for k in learning.known)
+    learning = replace(learning, known=known, drift=Drift()).noisier()
+    state = replace(state, learning=learning, fallback=state.fallback.expired(context.now))
     return state.all_unsettled(policy.exploration.recalibration_seconds)
 
 
-def _without_the_gone(paces: Mapping[str, Pace], heard: Set[str]) -> dict[str, Pace]:
-    """A name that is new replaces one that is heard of no more; pods are not named twice."""
-    if heard <= paces.keys():
+def _without_the_gone(paces: Mapping[str, Pace], measured: Set[str]) -> dict[str, Pace]:
+    """The paces without those of pods that were replaced; pods are not named twice."""
+    if measured <= paces.keys():
         return dict(paces)
-    return {pod: pace for pod, pace in paces.items() if pod in heard}
+    return {pod: pace for pod, pace in paces.items() if pod in measured}
 
 
 def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
@@ -245,73 +239,78 @@ def _centred(paces: Mapping[str, Pace]) -> dict[str, Pace]:
     return {pod: replace(p, mean=p.mean - middle) for pod, p in paces.items()}
 
 
-def _remember(
-    state: TunerState, rows: Sequence[Reading], estimation: Estimation, now: float
-) -> tuple[ObservedCell, ...]:
-    known = {k.key: k for k in state.known}
+def _remember(context: TickContext, rows: Sequence[Reading]) -> tuple[ObservedCell, ...]:
+    learning, estimation = context.state.learning, context.policy.estimation
+    known = {k.key: k for k in learning.known}
     for row in rows:
-        new = ObservedCell.of(row, _pace(state, row.pod))
+        new = ObservedCell.of(row, _pace(learning, row.pod))
         known[new.key] = known[new.key].plus(new, estimation) if new.key in known else new
     if len(known) > MAX_KNOWN:
-        heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(now, estimation))
+        heaviest = sorted(known.values(), key=lambda k: -k.seconds_at(context.now, estimation))
         known = {k.key: k for k in heaviest[:MAX_KNOWN]}
     return tuple(sorted(known.values(), key=lambda k: (k.bin, k.k, -1 if k.octave is None else k.octave)))
 
 
-def _lost_trust(
-    step_times: StepTimeProfile, before: TunerState, after: TunerState, estimation: Estimation, now: float
-) -> bool:
-    """Whether the newest readings threw doubt on the map, so that what was settled with it is open again."""
-    noise = after.noise(estimation)
+def _lost_trust(before: TickContext, after: TickContext) -> bool:
+    """Whether the newest readings threw doubt on the profile, so that what was settled with it is open."""
+    profile, estimation, noise = after.step_times, after.policy.estimation, after.noise
+    if profile is None or not profile.compares:
+        return False
     old, new = (
-        trust_in(step_times, state.known, estimation, noise=noise, now=now) for state in (before, after)
+        trust_in(profile, each.state.learning.known, estimation, noise=noise, now=after.now)
+        for each in (before, after)
     )
     return new < _DOUBT <= old
 
 
-def _follow_engines(state: TunerState, readings: Readings, seconds: float, policy: Policy) -> TunerState:
-    """What the steps gained of engines that choose K themselves."""
-    if readings.survival is None or readings.bin is None:
-        return state if state.followed is None else replace(state, followed=None)
-    newer = Followed.of(readings.bin, policy.candidates, readings.of(readings.bin))
-    followed = newer if state.followed is None else state.followed.after(newer, seconds)
-    return replace(state, followed=followed)
+def _follow_engines(context: TickContext, seconds: float) -> TunerState:
+    """The gain of the steps of engines that choose K themselves."""
+    state, readings = context.state, context.readings
+    followed = None
+    if readings.survival is not None and readings.bin is not None:
+        followed = Followed.of(readings.bin, context.policy.candidates, readings.of(readings.bin))
+        if state.learning.followed is not None:
+            followed = state.learning.followed.after(followed, seconds)
+    return replace(state, learning=replace(state.learning, followed=followed))
 
 
-def _follow_acceptance(
-    state: TunerState, readings: Readings, seconds: float, policy: Policy, now: float
-) -> TunerState:
+def _follow_acceptance(context: TickContext, seconds: float) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all schedules."""
+    state, readings, policy = context.state, context.readings, context.policy
     newest = _first_position(readings)
     if readings.survival is not None:
-        return _follow_mean_acceptance(state, readings.survival, newest, seconds, policy)
-    profile = state.profile.after(readings.rows, seconds, policy.estimation)
-    state = replace(state, profile=profile)
+        learning = _follow_mean_acceptance(state.learning, readings.survival, newest, seconds, policy)
+        return replace(state, learning=learning)
+    profile = state.learning.profile.after(readings.rows, seconds, policy.estimation)
+    learning = replace(state.learning, profile=profile)
     if profile.shifted:
-        state = state.all_unsettled(policy.exploration.recalibration_seconds).pin_over(now)
+        state = state.all_unsettled(policy.exploration.recalibration_seconds)
+        state = replace(state, fallback=state.fallback.expired(context.now))
     if newest.drafted <= 0:
-        return replace(state, collapsed=0)  # without drafts nothing is known, and K=0 must not be a trap
-    collapsed = has_collapsed(newest, _history(state), ratio=policy.safety.collapse_ratio)
-    state = _with_history(state, newest, seconds, policy)
-    return replace(state, collapsed=state.collapsed + 1 if collapsed else 0)
+        # Without drafts nothing is known, and the tuner must be able to leave K=0.
+        return replace(state, learning=replace(learning, collapsed=0))
+    collapsed = has_collapsed(newest, _history(learning), ratio=policy.safety.collapse_ratio)
+    learning = _with_history(learning, newest, seconds, policy.estimation)
+    learning = replace(learning, collapsed=learning.collapsed + 1 if collapsed else 0)
+    return replace(state, learning=learning)
 
 
 def _follow_mean_acceptance(
-    state: TunerState, survival: Sequence[float], newest: Drafts, seconds: float, policy: Policy
-) -> TunerState:
+    learning: Learning, survival: Sequence[float], newest: Drafts, seconds: float, policy: Policy
+) -> Learning:
     """Take the acceptance that engines averaged over engine time, since they draft where drafts pay.
 
     So the history is that mean. A collapse has to show in the newest drafts and in the mean: where texts
     alternate within seconds, the mean stays.
     """
-    history, mean = _history(state), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
-    state = replace(state, profile=Profile.of_survival(survival, _FOLLOWED_DRAFTS))
-    state = _with_history(state, mean, seconds, policy)
+    history, mean = _history(learning), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
+    learning = replace(learning, profile=Profile.of_survival(survival, _FOLLOWED_DRAFTS))
+    learning = _with_history(learning, mean, seconds, policy.estimation)
     if newest.drafted <= 0:
-        return state
+        return learning
     fallen = history.drafted > 0 and mean.rate < _FALLEN_RATIO * history.rate
     collapsed = fallen and has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
-    return replace(state, collapsed=state.collapsed + 1 if collapsed else 0)
+    return replace(learning, collapsed=learning.collapsed + 1 if collapsed else 0)
 
 
 def _first_position(readings: Readings) -> Drafts:
@@ -320,14 +319,14 @@ def _first_position(readings: Readings) -> Drafts:
     return Drafts(sum(row.accepted[0] for row in rows if row.accepted), sum(row.drafted[0] for row in rows))
 
 
-def _history(state: TunerState) -> Drafts:
-    return Drafts(state.first_accepted, state.first_drafted)
+def _history(learning: Learning) -> Drafts:
+    return Drafts(learning.first_accepted, learning.first_drafted)
 
 
-def _with_history(state: TunerState, newest: Drafts, seconds: float, policy: Policy) -> TunerState:
-    left = 0.5 ** (seconds / policy.estimation.half_life_seconds)
+def _with_history(learning: Learning, newest: Drafts, seconds: float, estimation: Estimation) -> Learning:
+    left = 0.5 ** (seconds / estimation.half_life_seconds)
     return replace(
-        state,
-        first_accepted=state.first_accepted * left + newest.accepted,
-        first_drafted=state.first_drafted * left + newest.drafted,
+        learning,
+        first_accepted=learning.first_accepted * left + newest.accepted,
+        first_drafted=learning.first_drafted * left + newest.drafted,
     )

@@ -53,18 +53,18 @@ def blend(
 ) -> Prediction:
     """Estimate from live steps, and from a profile as far as it predicted them.
 
-    noise, now: see `surface.predict`.
+    noise: relative standard deviation of the mean step time of `NOISE_SECONDS`.
+    now: unix seconds; older measurements count less.
     """
     if step_times is None or not step_times.compares:
-        alone = of_live_steps(known, estimation, noise=noise, now=now)
-        return Prediction(*alone.told(points), trust=0.0)
-    alone, both, trust = _stories(tuple(known), step_times, estimation, noise, now)
-    if trust <= 0.0:
-        return Prediction(*alone.told(points), trust=0.0)
-    means, spread = both.told(points)
-    if trust >= 1.0:
-        return Prediction(means, spread, trust)
-    other_means, other_spread = alone.told(points)
+        means, covariance = of_live_steps(known, estimation, noise=noise, now=now).predict(points)
+        return Prediction(means, covariance, trust=0.0)
+    alone, both, trust = _hypotheses(tuple(known), step_times, estimation, noise, now)
+    if trust in (0.0, 1.0):
+        means, covariance = (both if trust else alone).predict(points)
+        return Prediction(means, covariance, trust)
+    means, spread = both.predict(points)
+    other_means, other_spread = alone.predict(points)
     apart = means - other_means
     return Prediction(
         trust * means + (1 - trust) * other_means,
@@ -84,11 +84,11 @@ def trust_in(
     """Return the probability that the profile is of the engines with these live steps."""
     if not step_times.compares:
         return 0.0
-    return _stories(tuple(known), step_times, estimation, noise, now)[2]
+    return _hypotheses(tuple(known), step_times, estimation, noise, now)[2]
 
 
 @lru_cache(maxsize=2)
-def _stories(
+def _hypotheses(
     known: tuple[ObservedCell, ...],
     step_times: StepTimeProfile,
     estimation: Estimation,

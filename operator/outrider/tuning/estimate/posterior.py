@@ -1,4 +1,4 @@
-"""What is known of every K at one batch size: log goodput, with uncertainty.
+"""The estimates of every K at one batch size: log goodput, with uncertainty.
 
     G(B, K) = B x E[tokens | K] / T(B, K)        tokens per second of engine time
 
@@ -11,10 +11,10 @@ stay, over the time of the step that verified them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, log, log2, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 
@@ -22,23 +22,6 @@ from outrider.tuning.estimate.acceptance import Tokens
 from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.followed import Followed
 from outrider.tuning.estimate.latency_percentile import NONE, LatencyPercentile
-from outrider.tuning.estimate.model_averaging import blend
-from outrider.tuning.estimate.step_time_profile import StepTimeProfile
-from outrider.tuning.estimate.surface import Point, noise_variance
-from outrider.tuning.observe.readings import Reading, Readings
-from outrider.tuning.policy import Estimation, Policy
-from outrider.tuning.state import TunerState
-
-_BELIEVED = 0.5
-"""Trust in a map above which what it measured counts as measured."""
-_PROVED = 0.95
-"""Trust above which a profile may promise more than the static schedule where engines never were.
-
-It lies above the initial trust, so that live steps have to confirm the profile. The steps of a first tick
-bring a profile of these engines to 0.98, and one of other engines below 0.9 (simulated engine)."""
-
-_AT_ONCE = 256
-"""Readings that are compared at a time, since a covariance takes memory with the square of them."""
 
 
 @dataclass(frozen=True)
@@ -173,83 +156,3 @@ class Posterior:
             return mean - sigmas * error
 
         return max(among, key=lambda k: (bound(k), -k))
-
-
-def beliefs(
-    state: TunerState,
-    readings: Readings,
-    policy: Policy,
-    now: float,
-    *,
-    step_times: StepTimeProfile | None = None,
-) -> Mapping[int, Posterior]:
-    """Estimates for every batch bin at the current context, of steps that read no prompts.
-
-    To read a prompt costs every K the same, so it does not change which one is best.
-    """
-    candidates, estimation = policy.candidates, policy.estimation
-    rows = readings.of(readings.bin) if readings.bin is not None else ()
-    context = mean_log_context(rows)
-    batches = [_batch_size(index, state, readings, policy) for index in range(len(policy.bins))]
-    points = [Point(k, log2(batch), context) for batch in batches for k in candidates]
-    told = blend(state.known, step_times, points, estimation, noise=state.noise(estimation), now=now)
-    mapped = step_times.ks if step_times is not None and told.trust > _BELIEVED else frozenset[int]()
-    proved = step_times if told.trust > _PROVED else None
-    tokens = state.profile.tokens(candidates)
-    tokens_covariance = tokens.covariance
-    found = {}
-    for index, batch in enumerate(batches):
-        part = slice(index * len(candidates), (index + 1) * len(candidates))
-        found[index] = Posterior(
-            candidates,
-            batch,
-            log(batch) + tokens.log_mean - told.means[part],
-            told.covariance[part, part] + tokens_covariance,
-            told.means[part],
-            mapped,
-            proved is not None and proved.covers(batch),
-            tokens,
-        )
-    return found
-
-
-def residuals(
-    state: TunerState,
-    rows: Sequence[Reading],
-    estimation: Estimation,
-    now: float,
-    *,
-    step_times: StepTimeProfile | None = None,
-) -> list[tuple[float, float, float]]:
-    """Per reading: log step time over what is known of it, and the variances of the known and the reading."""
-    noise = state.noise(estimation)
-    found = []
-    for first in range(0, len(rows), _AT_ONCE):
-        part = rows[first : first + _AT_ONCE]
-        points = [Point.of(row) for row in part]
-        told = blend(state.known, step_times, points, estimation, noise=noise, now=now)
-        found += [
-            (log(r.step_seconds) - float(m), max(float(v), 0.0), noise_variance(noise, r.seconds))
-            for r, m, v in zip(part, told.means, np.diag(told.covariance), strict=True)
-        ]
-    return found
-
-
-def _batch_size(index: int, state: TunerState, readings: Readings, policy: Policy) -> float:
-    """The batch size at which a bin is judged: the current one, else the measured one, else its middle."""
-    if readings.of(index):
-        return readings.batch_size(index)
-    known = [k for k in state.known if k.bin == index]
-    if known:
-        return float(
-            2.0 ** (sum(k.log_batch * k.seconds for k in known) / max(sum(k.seconds for k in known), 1e-9))
-        )
-    low, high = policy.limits(index)
-    return sqrt(low * (high or policy.max_num_seqs)) if (high or policy.max_num_seqs) > low else float(low)
-
-
-def mean_log_context(rows: Sequence[Reading]) -> float | None:
-    """log2 of the context of a request, weighted by engine time; None if no row has it."""
-    contexts = [(r.log_context, r.seconds) for r in rows if r.log_context is not None]
-    total = sum(seconds for _, seconds in contexts)
-    return sum(c * seconds for c, seconds in contexts if c is not None) / total if total > 0 else None

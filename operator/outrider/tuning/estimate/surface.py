@@ -143,22 +143,6 @@ _JITTER = 1e-9
 """Variance that keeps the equations solvable if two cells are at the same point."""
 
 
-def predict(
-    known: Sequence[ObservedCell],
-    points: Sequence[Point],
-    estimation: Estimation,
-    *,
-    noise: float,
-    now: float,
-) -> tuple[Array, Array]:
-    """Return log step seconds at `points`: means [n] and covariance [n, n].
-
-    noise: relative standard deviation of the mean step time of `NOISE_SECONDS`.
-    now: unix seconds; older measurements count less.
-    """
-    return of_live_steps(known, estimation, noise=noise, now=now).told(points)
-
-
 @dataclass(frozen=True)
 class Evidence:
     """Measured log step times, with their prior covariance."""
@@ -168,8 +152,8 @@ class Evidence:
     covariance: Array  # [n, n]: of these, with errors of measurement
     estimation: Estimation
 
-    def told(self, points: Sequence[Place]) -> tuple[Array, Array]:
-        """See `predict`."""
+    def predict(self, points: Sequence[Place]) -> tuple[Array, Array]:
+        """Return log step seconds at `points`: means [n] and covariance [n, n]."""
         asked = Rows.of(points)
         prior = covariance(asked, asked, self.estimation)
         means = asked.features @ MEANS
@@ -192,7 +176,11 @@ class Evidence:
 def of_live_steps(
     known: Sequence[ObservedCell], estimation: Estimation, *, noise: float, now: float
 ) -> Evidence:
-    """Return the evidence of live steps; see `predict`."""
+    """Return the evidence of live steps.
+
+    noise: relative standard deviation of the mean step time of `NOISE_SECONDS`.
+    now: unix seconds; older measurements count less.
+    """
     rows = Rows.of(known)
     values = np.array([k.log_step for k in known]) - rows.features @ MEANS
     inner = covariance(rows, rows, estimation)

@@ -1,4 +1,10 @@
-"""Probes of other K in the current batch bin: how long, on which pod, and within which limits."""
+"""Measurements of other K in the current batch bin: probes, and turns of K with equal estimates.
+
+Probes are short, so they hardly distinguish values of K that are nearly equal. Running such a K in the
+schedule costs nothing, so the least measured one runs as long as any chosen K.
+Source: the online knowledge gradient of Ryzhov, Powell and Frazier 2012, which adds the worth of the
+information from a choice to its gain.
+"""
 
 from __future__ import annotations
 
@@ -9,122 +15,194 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Probe, Proposal, Slice
 from outrider.tuning.explore import probe_plan
-from outrider.tuning.explore.canary import looks
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 
-_SHARE = 0.9
+_MAX_INTERVAL_RATIO = 0.9
 """Ratio of the time between two ticks that probes may use, so that they end before the next."""
+_TIE_BREAKING_RATIO = 0.5
+"""Ratio of the changes per hour for K with equal estimates; the rest is for a K that proves better."""
 
 
-def attempt(view: TickContext) -> Proposal:
-    """Plan probes that are worth their cost, allowed and affordable; otherwise the bin is settled.
+def break_tie(context: TickContext) -> TickContext:
+    """Run the least measured of several equal K, if a settled bin would keep its K otherwise."""
+    chosen = context.chosen
+    if chosen is None or chosen.reason is not DecisionReason.SETTLED:
+        return context
+    bin_state, posterior = context.bin_state, context.posterior
+    max_switches = _TIE_BREAKING_RATIO * context.policy.choice.switches_per_hour
+    if bin_state.settled_at is None or bin_state.recent_switches(context.now) + 1 > max_switches:
+        return context
+    k = _most_informative(context)
+    if k == bin_state.k or guardrails.first_veto(guardrails.STEP, guardrails.Step(k, context)) is not None:
+        return context
+    state = context.state.with_bin(context.bin, bin_state.changed_to(k, context.now, settled=True))
+    sentence = context.say(
+        f"K {bin_state.k} -> {k}, equal within the error, {context.rate(k)} vs {context.rate(bin_state.k)}, "
+        f"and less measured (± {100 * posterior.gain(k, bin_state.k)[1]:.0f} %)"
+    )
+    reason, explained = DecisionReason.MOST_INFORMATIVE, frozenset({context.bin})
+    turn = Proposal(Kind.EXPLORE, reason, sentence, state, explained=explained)
+    return replace(context, chosen=turn, state=state)
 
-    Engines that do not count by batch bin and K run no probes.
-    """
-    veto = guardrails.first_veto(guardrails.PROBING, view)
+
+def probe(context: TickContext) -> Proposal:
+    """Add probes to the choice. If it holds, a probe or the end of calibration takes its place."""
+    chosen = context.chosen or context.hold_settled()
+    if context.state.learning.followed is not None:
+        # Such engines count acceptance themselves, so other K teach step times alone.
+        posteriors = {index: each.of_step_times_alone() for index, each in context.posteriors.items()}
+        context = replace(context, posteriors=posteriors)
+    planned = plan_probes(context)
+    if chosen.kind is not Kind.HOLD:
+        return replace(chosen, state=planned.state, probe=planned.probe)
+    holds = planned.kind is Kind.HOLD and chosen.reason is not DecisionReason.SETTLED
+    return chosen if holds else planned
+
+
+def plan_probes(context: TickContext) -> Proposal:
+    """Plan probes that are worth their cost, allowed and affordable; otherwise the bin is settled."""
+    veto = guardrails.first_veto(guardrails.PROBING, context)
     if veto is not None:
-        return view.hold(veto.reason, veto.sentence)
-    length = _slice_seconds(view)
-    room = _room(view, length)
-    compared = looks(view, length, room)
-    view = view.with_state(compared.state)
-    planned = _plan(view, length, room - compared.count * length)
-    ks = compared.ks + planned.ks
+        return context.hold(veto.reason, veto.sentence)
+    length = _probe_seconds(context)
+    room = _room(context, length)
+    comparisons, context = _comparisons(context, length, room)
+    planned = _plan(context, length, room - comparisons * length)
+    ks = (0,) * comparisons + planned.ks
     if not planned.ks:
-        settled = _nothing(view, credit_left=_credit(view) >= length, saturated=planned.saturated)
+        credit_left = _credit(context) >= length
+        settled = _settled(context, may_continue=credit_left and not planned.saturated)
         if not ks or settled.kind is Kind.EXPLOIT:
-            return replace(settled, probe=_probe(view, ks, length) if ks else None)
-    state = _paid(view, len(planned.ks) * length, planned.loss)
-    k, calibrating = view.bin_state.k, view.bin_state.settled_at is None
+            return replace(settled, probe=_probe(context, ks, length) if ks else None)
+    state = _paid(context, len(planned.ks) * length, planned.loss)
+    k, calibrating = context.bin_state.k, context.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
-    words = f"probe of K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {view.rate(k)}"
-    return Proposal(Kind.EXPLORE, reason, view.say(words), state, probe=_probe(view, ks, length))
+    sentence = f"probe of K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {context.rate(k)}"
+    return Proposal(Kind.EXPLORE, reason, context.say(sentence), state, probe=_probe(context, ks, length))
 
 
-def _nothing(view: TickContext, *, credit_left: bool, saturated: bool) -> Proposal:
-    """Return True if the bin is settled; False if only the loss budget prevents probes."""
-    bin_state = view.bin_state
+def _most_informative(context: TickContext) -> int:
+    """Return the K within `min_gain` of the best whose next turn has the maximum worth."""
+    policy, posterior, now = context.policy, context.posterior, context.bin_state.k
+    allowed = choice.usable(posterior, policy)
+    measured = choice.measured_ks(context.state) | posterior.mapped
+    best = posterior.best(allowed)
+    equals = {k for k in allowed if k in measured and posterior.gain(best, k)[0] <= policy.choice.min_gain}
+    if now not in equals or policy.exploration.probe_share <= 0:
+        return now
+    terms = _terms(context, policy.choice.dwell_seconds)
+    worth = probe_plan.worth_of_measuring(posterior, allowed, terms)
+    k = max(equals, key=lambda k: (worth[k], -k))
+    return k if worth[k] > worth[now] + policy.choice.min_gain else now
+
+
+def _comparisons(context: TickContext, length: float, room: float) -> tuple[int, TickContext]:
+    """Return the number of probes of K=0 for a canary, and the context with the rest of their budget.
+
+    If drafting pays, K=0 hardly runs, and other probes go to a K that is nearly as good as the one in force.
+    But a canary loses the gain of drafting on its traffic for as long as it stays. So K=0 has its own budget
+    meanwhile: the sooner the overhead is known, the less both cost together. An unused budget accumulates for
+    one probe at most. Pods drift, so several probes in a row would only measure the same minute.
+
+    length: of a probe, in seconds. room: seconds that probes may take until the next tick.
+    """
+    count, credit = 0, 0.0
+    if context.compares and context.bin_state.k != 0:
+        earned = context.policy.relaunch.canary_share * context.tick_seconds
+        credit = min(context.state.budget.comparison_credit, length) + earned
+        count = int(min(credit, room) / length)
+    budget = replace(context.state.budget, comparison_credit=credit - count * length)
+    return count, context.with_state(replace(context.state, budget=budget))
+
+
+def _settled(context: TickContext, *, may_continue: bool) -> Proposal:
+    """End the calibration of the bin. may_continue: only the loss budget prevents probes now."""
+    bin_state = context.bin_state
     k = bin_state.k
-    if bin_state.settled_at is not None or (credit_left and not saturated):
-        return view.hold_settled()
-    state = view.state.with_bin(view.bin, replace(bin_state, decided=True, settled_at=view.now))
-    return Proposal(Kind.EXPLOIT, DecisionReason.CALIBRATED, view.say(f"K stays {k}, {view.rate(k)}"), state)
+    if bin_state.settled_at is not None or may_continue:
+        return context.hold_settled()
+    settled = replace(bin_state, decided=True, settled_at=context.now)
+    state = context.state.with_bin(context.bin, settled)
+    sentence = context.say(f"K stays {k}, {context.rate(k)}")
+    return Proposal(Kind.EXPLOIT, DecisionReason.CALIBRATED, sentence, state)
 
 
-def _credit(view: TickContext) -> float:
+def _credit(context: TickContext) -> float:
     """Return the seconds that probes may take now."""
-    bin_state = view.bin_state
-    return bin_state.credit if bin_state.settled_at is None else view.state.probe_credit
+    bin_state = context.bin_state
+    return bin_state.credit if bin_state.settled_at is None else context.state.budget.credit
 
 
-def _room(view: TickContext, length: float) -> float:
+def _room(context: TickContext, length: float) -> float:
     """Return the seconds that probes may take until the next tick.
 
     If a tick is shorter than a probe, one probe runs beyond the next tick. A limit on the slowest tenth of
     all gaps leaves room for one probe.
     """
-    if not view.readings.exact:
+    if not context.readings.exact:
         return 0.0
-    if view.policy.safety.inter_token_latency_limit is not None:
+    if context.policy.safety.inter_token_latency_limit is not None:
         return length
-    return max(_SHARE * view.interval, length)
+    return max(_MAX_INTERVAL_RATIO * context.tick_seconds, length)
 
 
-def terms(view: TickContext, seconds: float) -> probe_plan.Terms:
+def _terms(context: TickContext, seconds: float) -> probe_plan.Terms:
     """Return the conditions under which a probe of this length is worth its cost."""
-    policy, pods = view.policy, _sharing_pods(view)
-    safety = policy.safety
+    safety = context.policy.safety
     return probe_plan.Terms(
         seconds=seconds,
-        horizon=policy.exploration.horizon_seconds * pods,
-        noise=view.state.noise(policy.estimation),
+        horizon=context.policy.exploration.horizon_seconds * _pods(context),
+        noise=context.noise,
         loss_sigmas=safety.loss_sigmas,
-        untouched_loss=0.9 * _budget(view),
+        untouched_loss=0.9 * _loss_budget(context),
         safe_loss=safety.safe_loss,
         safe_sigmas=safety.safe_sigmas,
     )
 
 
-def _budget(view: TickContext) -> float:
+def _loss_budget(context: TickContext) -> float:
     """Return the allowed cost of probes in `loss_seconds`, in seconds of the smallest K's goodput."""
-    safety = view.policy.safety
-    return safety.loss_budget * safety.loss_seconds * _sharing_pods(view)
+    safety = context.policy.safety
+    return safety.loss_budget * safety.loss_seconds * _pods(context)
 
 
-def _plan(view: TickContext, length: float, room: float) -> probe_plan.Plan:
-    seconds = min(_credit(view), room)
-    loss = _budget(view) - view.state.loss * _sharing_pods(view)
-    among = choice.worth_trying(view.belief, view.policy)
+def _plan(context: TickContext, length: float, room: float) -> probe_plan.Plan:
     return probe_plan.plan(
-        view.belief, view.bin_state.k, among, terms(view, length), seconds=seconds, loss=loss
+        context.posterior,
+        context.bin_state.k,
+        choice.worth_trying(context.posterior, context.policy),
+        _terms(context, length),
+        seconds=min(_credit(context), room),
+        loss=_loss_budget(context) - context.state.budget.loss * _pods(context),
     )
 
 
-def _paid(view: TickContext, seconds: float, loss: float) -> TunerState:
+def _paid(context: TickContext, seconds: float, loss: float) -> TunerState:
     """Subtract time and cost of the probes when they are requested."""
-    bin_state = view.bin_state
-    state = replace(view.state, loss=view.state.loss + loss / _sharing_pods(view))
+    bin_state, budget = context.bin_state, context.state.budget
+    budget = replace(budget, loss=budget.loss + loss / _pods(context))
     if bin_state.settled_at is None:
-        return state.with_bin(view.bin, replace(bin_state, credit=max(0.0, bin_state.credit - seconds)))
-    return replace(state, probe_credit=max(0.0, state.probe_credit - seconds))
+        bin_state = replace(bin_state, credit=max(0.0, bin_state.credit - seconds))
+        return replace(context.state, budget=budget).with_bin(context.bin, bin_state)
+    return replace(context.state, budget=replace(budget, credit=max(0.0, budget.credit - seconds)))
 
 
-def _sharing_pods(view: TickContext) -> int:
+def _pods(context: TickContext) -> int:
     """Return the number of pods that gain from a probe."""
-    return len(view.readings.pods(view.bin))
+    return len(context.readings.pods(context.bin))
 
 
-def _slice_seconds(view: TickContext) -> float:
+def _probe_seconds(context: TickContext) -> float:
     """Return the length of a probe: some steps of the slowest K."""
-    exploration = view.policy.exploration
-    slowest = max(view.belief.step_seconds(k) for k in view.policy.candidates)
+    exploration = context.policy.exploration
+    slowest = max(context.posterior.step_seconds(k) for k in context.policy.candidates)
     wanted = min(exploration.slice_steps * slowest, exploration.longest_slice_seconds)
     return max(exploration.slice_seconds, wanted)
 
 
-def _probe(view: TickContext, ks: Sequence[int], seconds: float) -> Probe:
+def _probe(context: TickContext, ks: Sequence[int], seconds: float) -> Probe:
     """Choose one pod of the bin, another one at each tick."""
-    pods = view.readings.pods(view.bin)
-    low, high = view.policy.limits(view.bin)
-    return Probe(pods[view.state.ticks % len(pods)], low, high, tuple(Slice(k, seconds) for k in ks))
+    pods = context.readings.pods(context.bin)
+    low, high = context.policy.limits(context.bin)
+    return Probe(pods[context.state.ticks % len(pods)], low, high, tuple(Slice(k, seconds) for k in ks))

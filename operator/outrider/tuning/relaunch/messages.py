@@ -11,7 +11,7 @@ from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 
 CANARY_DID_NOT_START = "it did not become ready"
-CANARY_TOLD_NOTHING = (
+CANARY_HAS_NO_RESULT = (
     "it has no result, because K=0 with the drafter or the canary was not measured well enough"
 )
 CANARY_ORDERED = "Outrider launches one replica without speculation, as the reference for measurements."
@@ -35,14 +35,14 @@ def under_way(launch: Launch, as_ordered: int, replicas: int) -> str:
     return f"Outrider relaunches the engines: {as_ordered}/{replicas} pods run {_name(launch)}."
 
 
-def canary_ends(told: str) -> str:
-    """The sentence for the end of a canary. `told`: its result."""
-    return f"The canary ends: {told}."
+def canary_ends(result: str) -> str:
+    """The sentence for the end of a canary."""
+    return f"The canary ends: {result}."
 
 
-def tax_costs(tax: IdleDrafterOverhead) -> str:
+def overhead_costs(overhead: IdleDrafterOverhead) -> str:
     """The overhead of the idle drafter."""
-    return f"the idle drafter costs {_percent(tax.mean, tax.deviation)} at K=0"
+    return f"the idle drafter costs {_percent(overhead.mean, overhead.deviation)} at K=0"
 
 
 def slower(k: int, old: int, loss: float, error: float, batch: float) -> str:
@@ -53,9 +53,10 @@ def slower(k: int, old: int, loss: float, error: float, batch: float) -> str:
     )
 
 
-def drafter_idle(k0_duty: float, of_seconds: float, tax: IdleDrafterOverhead) -> str:
+def drafter_idle(k0_duty: float, of_seconds: float, overhead: IdleDrafterOverhead) -> str:
     """The sentence for an idle drafter. k0_duty: ratio of the time with K=0."""
-    return f"K was 0 for {100 * k0_duty:.0f} % of the last {of_seconds / 60:.0f} min, and {tax_costs(tax)}."
+    duty = f"K was 0 for {100 * k0_duty:.0f} % of the last {of_seconds / 60:.0f} min"
+    return f"{duty}, and {overhead_costs(overhead)}."
 
 
 def drafter_would_pay(batch: float, gain: float, error: float) -> str:
