@@ -1,6 +1,6 @@
 """The tuner: from windows of measurements to a schedule. No I/O, no clock, no globals.
 
-`law.py` is one tick; it uses the packages in this order:
+`tuner.py` lists the stages of one tick; they use the packages in this order:
 
 - `observe`: windows of counters, and the readings in them;
 - `estimate`: updates from readings, and the estimates of every K;
@@ -8,7 +8,7 @@
 - `explore`: probes of another K, and their length;
 - `relaunch`: apart from the tick, the launch configuration of the engines.
 
-The inputs of a tick are in `policy.py` and `state.py` (`stored.py`, `limits.py`). Its result is in
-`decision.py`. `report.py` and `words.py` write it, or `idle.py` if no engine has a drafter. `view.py` is the
-tick's view for the packages after `estimate`.
+`tick_context.py` has the inputs of a tick and what its stages find, and `policy.py` the parameters.
+`state.py` and `stored.py` have the memory. The result is in `decision.py`; `report.py` and `messages.py`
+explain it.
 """

@@ -36,8 +36,8 @@ class TickContext:
     """The schedule of the engines where decisions are not carried out (mode Observe, or
     `policy.relaunching()`); then nothing is probed. None: the wanted one of `state`."""
     without_drafter: Sequence[Observation] = ()
-    """Of pods that were launched without a drafter. They show the overhead of the idle drafter, and the load
-    where no other pod is measured."""
+    """Observations of pods that were launched without a drafter. They show the overhead of the idle drafter,
+    and the load where no other pod is measured."""
     step_times: StepTimeProfile | None = None
     """The profile that these engines measured before they served; None without one."""
     tick_seconds: float = 0.0

@@ -168,6 +168,6 @@ def test_every_guardrail_is_asked() -> None:
     names = {check.__name__ for check in asked}
     assert names == {
         *("gap", "mixed_window", "no_traffic"),
-        *("acceptance_collapse", "acceptance_floor", "kv_pressure", "dwell", "rate_limit", "launched"),
-        *("queue", "kv_full", "latency_slack", "collapse"),
+        *("acceptance_collapse", "acceptance_floor", "kv_pressure", "dwell", "rate_limit"),
+        *("queue", "kv_full", "latency_slack", "collapse", "uncounted_steps"),
     }

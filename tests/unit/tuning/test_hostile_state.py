@@ -79,7 +79,7 @@ def test_a_state_beyond_what_the_law_writes_is_refused(data: object) -> None:
 
 
 def test_as_many_cells_as_the_law_remembers_are_read() -> None:
-    assert len(from_wire(a_wire(known=cells(MAX_KNOWN)), POLICY).known) == MAX_KNOWN
+    assert len(from_wire(a_wire(known=cells(MAX_KNOWN)), POLICY).learning.known) == MAX_KNOWN
 
 
 @pytest.mark.parametrize("read", [lambda text: read_snapshot(text, a_model()), read_estimates])

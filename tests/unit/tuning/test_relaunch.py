@@ -65,11 +65,11 @@ def test_an_idle_drafter_goes_once_it_is_idle_for_long() -> None:
 def test_a_short_interval_is_judged_as_quickly() -> None:
     short = POLICY.paced(replace(ALLOW, interval_seconds=60.0))
     assert short == POLICY.changed(ledger_seconds=60.0, relaunch_dwell_seconds=15.0)
-    assert ALLOW.paced(POLICY) == POLICY
+    assert POLICY.paced(ALLOW) == POLICY
 
 
 def test_an_interval_between_relaunches_that_are_never_allowed_changes_nothing() -> None:
-    assert RelaunchPolicy(interval_seconds=60.0).paced(POLICY) == POLICY
+    assert POLICY.paced(RelaunchPolicy(interval_seconds=60.0)) == POLICY
 
 
 def test_a_doubt_in_between_starts_the_time_anew() -> None:

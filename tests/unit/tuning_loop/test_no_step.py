@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
+from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 
 TICK = 10
@@ -18,18 +16,17 @@ ACCEPTED = {0: 0.0, 1: 0.7, 3: 1.6, 5: 1.8}
 class Load:
     """Eight streams on an engine that follows its table; K=1 is the best there.
 
-    An engine with the plugin runs slices of K=1 in between, as if it were probed.
+    The engine runs K=1 in between, as if it were probed.
     """
 
-    def __init__(self, *, plugin: bool) -> None:
-        self.plugin = plugin
+    def __init__(self) -> None:
         self.scrapes = [(NOW - 1, Counters(), PluginCounters())]
 
     def run(self, engine: FakeEngine) -> None:
         """Ten seconds in four scrapes."""
         rows = engine.schedule
         table = next(row["numSpeculativeTokens"] for row in rows if row.get("maxBatchSize", 99) >= 8)
-        for k in (1 if self.plugin else table, table, table, table):
+        for k in (1, table, table, table):
             at, counters, plugin = self.scrapes[-1]
             seconds = STEP_SECONDS[k]
             steps = {
@@ -43,15 +40,11 @@ class Load:
 
     def series(self) -> PodSeries:
         """As the source has it."""
-        recent = self.scrapes[-24:]
-        if self.plugin:
-            return a_plugin_series(*recent)
-        return a_series(*((at, counters) for at, counters, _ in recent))
+        return a_plugin_series(*self.scrapes[-24:])
 
 
-@pytest.mark.parametrize("plugin", [True, False], ids=["with cells", "stock counters"])
-async def test_a_restart_at_any_moment_steps_no_table(engines: EngineClient, plugin: bool) -> None:
-    engine, load, key = FakeEngine(), Load(plugin=plugin), PodKey("default", "engine-0")
+async def test_a_restart_at_any_moment_steps_no_table(engines: EngineClient) -> None:
+    engine, load, key = FakeEngine(), Load(), PodKey("default", "engine-0")
     tables = set()
     async with serving(engine) as pods:
         world = World([a_model(*pods)])

@@ -1,7 +1,6 @@
 """The choice of K for each batch bin, and what forbids it.
 
-1. `guardrails`: the checks, in order; those of `SIGHT` come first.
-2. `choice`: the K that should be used in the present bin and in the others.
-3. `pinning`: the static fallback if tuning does not pay.
-4. `changing`: the change of the present bin, or why there is none.
+1. `guardrails`: the checks, in order.
+2. `choice`: the K that should be used in the current bin and in the others.
+3. `switching`: the change of the current bin, or the fallback to the static schedule.
 """

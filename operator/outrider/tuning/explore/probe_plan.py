@@ -48,23 +48,23 @@ class Plan:
     saturated: bool  # no further probe would be worth its cost
 
 
-def next_slice(belief: Posterior, among: Collection[int], terms: Terms) -> int | None:
+def next_slice(posterior: Posterior, among: Collection[int], terms: Terms) -> int | None:
     """Return the K whose probe has the maximum worth after its cost; None if no probe is worth it."""
-    worth = worth_of_measuring(belief, among, terms)
+    worth = worth_of_measuring(posterior, among, terms)
     k = max(worth, key=lambda k: (worth[k], -k))
     return k if worth[k] > _LEAST_GAIN else None
 
 
-def worth_of_measuring(belief: Posterior, among: Collection[int], terms: Terms) -> Mapping[int, float]:
+def worth_of_measuring(posterior: Posterior, among: Collection[int], terms: Terms) -> Mapping[int, float]:
     """Return the worth of a probe of each K after its cost, in seconds of the best K per second of probe."""
     ks = sorted(among)
-    rows = [belief.candidates.index(k) for k in ks]
-    best = belief.best(ks)
-    gaps = belief.log_goodput[belief.candidates.index(best)] - belief.log_goodput[rows]
+    rows = [posterior.candidates.index(k) for k in ks]
+    best = posterior.best(ks)
+    gaps = posterior.log_goodput[posterior.candidates.index(best)] - posterior.log_goodput[rows]
     spent = _REPEATS * terms.seconds
     variances = noise_variance(terms.noise, spent)
     # [ks, repeats, rows], for all K at once: with arrays this small, a call costs more than its arithmetic.
-    apart = belief.told_apart(ks, best, variances, spent)
+    apart = posterior.told_apart(ks, best, variances, spent)
     value = _gain_of_choice(gaps, np.sqrt(np.maximum(apart, _LEAST_VARIANCE))).max(axis=-1)
     worth = (value * terms.horizon / spent).max(axis=-1) - gaps
     return dict(zip(ks, worth.tolist(), strict=True))
@@ -80,7 +80,7 @@ def _gain_of_choice(gaps: Array, deviations: Array) -> Array:
 
 
 def plan(
-    belief: Posterior, incumbent: int, among: Collection[int], terms: Terms, *, seconds: float, loss: float
+    posterior: Posterior, incumbent: int, among: Collection[int], terms: Terms, *, seconds: float, loss: float
 ) -> Plan:
     """Plan probes of the next `seconds`, without the incumbent, whose schedule runs anyway.
 
@@ -88,7 +88,7 @@ def plan(
         probe; otherwise an uncertain K would never be measured.
     """
     variance = noise_variance(terms.noise, terms.seconds)
-    by_then = belief
+    by_then = posterior
     floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
     while left >= terms.seconds:
         k = next_slice(by_then, among, terms)
@@ -97,7 +97,7 @@ def plan(
         if k is None:
             return Plan(tuple(ks), lost, saturated=True)
         if k != incumbent:
-            expected, feared = _costs(belief, k, floor, terms)
+            expected, feared = _costs(posterior, k, floor, terms)
             if lost + feared > loss and (ks or loss < terms.untouched_loss):
                 break
             ks.append(k)
@@ -107,18 +107,18 @@ def plan(
     return Plan(tuple(ks), lost, saturated=False)
 
 
-def _doubtful(belief: Posterior, incumbent: int, floor: int, terms: Terms) -> bool:
+def _doubtful(posterior: Posterior, incumbent: int, floor: int, terms: Terms) -> bool:
     """Return True if the smallest K may be better than allowed; then the tuner probes it in any case."""
     if incumbent == floor:
         return False
-    gain, error = belief.gain(incumbent, floor)
+    gain, error = posterior.gain(incumbent, floor)
     return gain - terms.safe_sigmas * error < -terms.safe_loss
 
 
-def _costs(belief: Posterior, k: int, floor: int, terms: Terms) -> tuple[float, float]:
+def _costs(posterior: Posterior, k: int, floor: int, terms: Terms) -> tuple[float, float]:
     """Return the cost of a probe in seconds of the smallest K's goodput: expected, and pessimistic."""
     if k == floor:
         return 0.0, 0.0
-    mean, error = belief.gain(floor, k)
+    mean, error = posterior.gain(floor, k)
     feared = mean + terms.loss_sigmas * error
     return max(0.0, mean) * terms.seconds, max(0.0, feared) * terms.seconds

@@ -2,8 +2,9 @@
 
 Probes are short, so they hardly distinguish values of K that are nearly equal. Running such a K in the
 schedule costs nothing, so the least measured one runs as long as any chosen K.
-Source: the online knowledge gradient of Ryzhov, Powell and Frazier 2012, which adds the worth of the
-information from a choice to its gain.
+
+Source: the online knowledge gradient of Ryzhov, Powell and Frazier 2012. It adds the worth of the information
+from a choice to its gain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""State of the relaunch rules between ticks."""
+"""The state about relaunches between ticks."""
 
 from __future__ import annotations
 
