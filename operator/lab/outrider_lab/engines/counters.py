@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from outrider_lab.engines.windows import low_of
 from outrider_lab.latency import gap_bin
@@ -27,16 +27,7 @@ class CellSums:
 
     def copy(self) -> CellSums:
         """As it stands."""
-        return CellSums(
-            self.steps,
-            self.seconds,
-            self.requests,
-            self.emitted,
-            self.drafts,
-            self.prefill,
-            self.context,
-            list(self.accepted),
-        )
+        return replace(self, accepted=list(self.accepted))
 
     def minus(self, before: CellSums) -> CellSums:
         """What was added since."""
@@ -71,20 +62,8 @@ class Counters:
 
     def copy(self) -> Counters:
         """As they stand."""
-        return Counters(
-            self.engine_steps,
-            self.request_steps,
-            self.decode_seconds,
-            self.first_tokens,
-            self.generated,
-            self.prefill,
-            self.drafts,
-            self.draft_tokens,
-            self.accepted_tokens,
-            list(self.accepted),
-            {key: sums.copy() for key, sums in self.cells.items()},
-            dict(self.gaps),
-        )
+        cells = {key: sums.copy() for key, sums in self.cells.items()}
+        return replace(self, accepted=list(self.accepted), cells=cells, gaps=dict(self.gaps))
 
 
 @dataclass(slots=True)

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from outrider.api.schedule import Row, Schedule
-from outrider.tuning.observe.window import Observation
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider_lab.rivals.baselines import windows
-from outrider_lab.rivals.tuners import Action, at_most
+from outrider_lab.rivals.tuners import ScheduleRule, at_most
 
 STEPS = {1: (1, 3, 7), 8: (0, 1, 3), 32: (0, 1), 64: (0,)}
 """By the smallest batch of a slot."""
@@ -67,25 +66,22 @@ def _falls_at(below: int) -> float:
     return (0.5 if below == 0 else below - 0.5) + DOWN_HYSTERESIS
 
 
-class AdaptiveSteps:
+class AdaptiveSteps(ScheduleRule):
     """Every slot follows the batches of its own size."""
 
     def __init__(self, law: Policy) -> None:
         self._slots = {low: Slot([at_most(k, law.candidates) for k in ks]) for low, ks in STEPS.items()}
+        self.schedule = self._composed()
 
-    def begin(self) -> Action:
-        """The K that each slot begins with."""
-        return Action(self._schedule())
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+    def follow(self, seen: Sequence[Window], now: float) -> None:  # noqa: ARG002
         """Each window belongs to the slot of its mean batch."""
-        for window in windows(observations):
+        for window in seen:
             low = max(low for low in STEPS if low <= max(1.0, window.batch_size or 1.0))
             accepted = window.accepted_tokens / window.drafts if window.drafts > 0 else None
             self._slots[low].after(window.engine_steps, accepted)
-        return Action(self._schedule())
+        self.schedule = self._composed()
 
-    def _schedule(self) -> Schedule:
+    def _composed(self) -> Schedule:
         uppers = [after - 1 for _, after in pairwise(STEPS)]
         ks = [slot.k for slot in self._slots.values()]
         return Schedule(tuple(map(Row, (*uppers, None), ks))).merged()

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
-from outrider_lab.rivals.baselines import windows
 from outrider_lab.rivals.model_only import binned_table
-from outrider_lab.rivals.tuners import Action
+from outrider_lab.rivals.tuners import Action, windows
 
 
 @dataclass(frozen=True, slots=True)

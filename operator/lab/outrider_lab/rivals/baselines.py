@@ -6,22 +6,16 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from outrider.api.schedule import Row, Schedule
-from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider_lab.rivals.tuners import Action, at_most, hand_table
+from outrider_lab.rivals.tuners import ScheduleRule, at_most, hand_table
 
 RETRY_SECONDS = 300.0
 """A drafter that was switched off shows no acceptance; so it gets one tick after this time."""
 
 
-def windows(observations: Sequence[Observation]) -> list[Window]:
-    """Those with traffic."""
-    return [o for o in observations if isinstance(o, Window) and o.request_steps > 0]
-
-
-def drafted(observations: Sequence[Observation]) -> tuple[float, float, float]:
+def drafted(seen: Sequence[Window]) -> tuple[float, float, float]:
     """Drafts, drafted tokens, accepted tokens, over all pods."""
-    seen = windows(observations)
     return (
         sum(w.drafts for w in seen),
         sum(w.draft_tokens for w in seen),
@@ -29,7 +23,7 @@ def drafted(observations: Sequence[Observation]) -> tuple[float, float, float]:
     )
 
 
-class AcceptanceThresholds:
+class AcceptanceThresholds(ScheduleRule):
     """`acceptance`: K from the acceptance rate, off above 32 requests.
 
     Source: rules of thumb for vLLM and SGLang. They begin with 3 to 5, use 7 to 8 above a rate of 0.8, 3
@@ -38,23 +32,18 @@ class AcceptanceThresholds:
 
     def __init__(self, law: Policy) -> None:
         self._candidates = law.candidates
-        self._schedule = hand_table(law.candidates)
+        self.schedule = hand_table(law.candidates)
         self._off_since: float | None = None
 
-    def begin(self) -> Action:
-        """The hand table."""
-        return Action(self._schedule)
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:
+    def follow(self, seen: Sequence[Window], now: float) -> None:
         """Follow the drafts; without drafts wait for `RETRY_SECONDS`."""
-        drafts, tokens, accepted = drafted(observations)
+        drafts, tokens, accepted = drafted(seen)
         if tokens > 0:
             k = at_most(self._k_for(accepted / tokens, accepted / drafts), self._candidates)
-            self._schedule = self._up_to_32(k)
+            self.schedule = self._up_to_32(k)
             self._off_since = now if k == 0 else None
         elif self._off_since is not None and now - self._off_since >= RETRY_SECONDS:
-            self._schedule = self._up_to_32(at_most(3, self._candidates))
-        return Action(self._schedule)
+            self.schedule = self._up_to_32(at_most(3, self._candidates))
 
     def _up_to_32(self, k: int) -> Schedule:
         return Schedule((Row(32, k), Row(None, at_most(0, self._candidates)))).merged()
@@ -81,7 +70,7 @@ class OffBelowLength(AcceptanceThresholds):
         return 0 if length < 2.0 else super()._k_for(rate, length)
 
 
-class AcceptedLengthAverage:
+class AcceptedLengthAverage(ScheduleRule):
     """`ema`: SGLang's first rule on the moving average of accepted tokens, blind to load.
 
     K rises by one candidate if the average is above K - 0.5. It falls by one candidate if the average is more
@@ -98,21 +87,18 @@ class AcceptedLengthAverage:
         self._ks = [k for k in law.candidates if k > 0] or list(law.candidates)
         self._index = bisect_left(self._ks, at_most(3, self._ks))
         self._average: float | None = None
+        self.schedule = Schedule.constant(self._ks[self._index])
 
-    def begin(self) -> Action:
-        """The largest candidate up to 3."""
-        return Action(Schedule.constant(self._ks[self._index]))
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+    def follow(self, seen: Sequence[Window], now: float) -> None:  # noqa: ARG002
         """Average, then at most one step."""
-        drafts, _, accepted = drafted(observations)
+        drafts, _, accepted = drafted(seen)
         if drafts > 0:
-            steps = sum(w.engine_steps for w in windows(observations))
+            steps = sum(w.engine_steps for w in seen)
             old = accepted / drafts if self._average is None else self._average
             left = (1 - self.ALPHA) ** (steps / self.BATCHES)
             self._average = left * old + (1 - left) * accepted / drafts
             self._index = self._stepped(self._average)
-        return Action(Schedule.constant(self._ks[self._index]))
+            self.schedule = Schedule.constant(self._ks[self._index])
 
     def _stepped(self, average: float) -> int:
         k, last = self._ks[self._index], len(self._ks) - 1

@@ -20,7 +20,7 @@ from outrider_lab.rivals.baselines import (
 from outrider_lab.rivals.latency_steps import LatencySteps
 from outrider_lab.rivals.model_only import ModelOnly
 from outrider_lab.rivals.profiled import Goodput, OfflineProfile, profiled_table
-from outrider_lab.rivals.taught import Taught
+from outrider_lab.rivals.taught import profiled_model
 from outrider_lab.rivals.tuners import Fixed, Law, Oracle, Tuner, hand_table
 
 STATIC = "static:"
@@ -60,7 +60,9 @@ _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
     "sglang": lambda brief: AdaptiveSteps(brief.law),
     "vllm-profile": lambda brief: Fixed(profiled_table(brief.profiled(), brief.law)),
     "turbospec": lambda brief: Goodput(brief.law, brief.profiled()),
-    "fast-loop": lambda brief: Taught(brief.law, brief.profiled()),
+    "fast-loop": lambda brief: Fixed(
+        hand_table(brief.law.candidates), profiled_model(brief.profiled(), brief.law)
+    ),
     "latency-steps": lambda brief: LatencySteps(brief.law),
     "model": lambda brief: ModelOnly(brief.law),
     "bandit": lambda brief: Bandit(brief.law),

@@ -8,15 +8,15 @@ from math import exp
 from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.latency_percentile import SHARE
 from outrider.tuning.observe.latencies import pooled
-from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider_lab.rivals.tuners import Action
+from outrider_lab.rivals.tuners import ScheduleRule
 
 _ROOM = 0.8
 """Ratio of the limit below which a longer draft is tried."""
 
 
-class LatencySteps:
+class LatencySteps(ScheduleRule):
     """What an autoscaler would do: it looks at the histogram alone, and has one K for all batch sizes.
 
     Without a limit it goes up to the largest K and stays.
@@ -27,24 +27,18 @@ class LatencySteps:
         self._candidates = policy.candidates
         self._limit = policy.safety.inter_token_latency_limit
         self._at = 0
+        self.schedule = Schedule.constant(self._candidates[0])
 
-    def begin(self) -> Action:
-        """The smallest K."""
-        return self._action()
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+    def follow(self, seen: Sequence[Window], now: float) -> None:  # noqa: ARG002
         """One step down or up."""
-        told = pooled(o.latencies for o in observations if isinstance(o, Window))
-        found = None if told is None else told.quantile(SHARE)
+        histogram = pooled(window.latencies for window in seen)
+        found = None if histogram is None else histogram.quantile(SHARE)
         if found is not None:
             self._at = min(max(self._at + self._move(exp(found[1])), 0), len(self._candidates) - 1)
-        return self._action()
+            self.schedule = Schedule.constant(self._candidates[self._at])
 
     def _move(self, seconds: float) -> int:
         """By the upper edge of the bucket, since it may be that long."""
         if self._limit is None or seconds < _ROOM * self._limit:
             return 1
         return -1 if seconds > self._limit else 0
-
-    def _action(self) -> Action:
-        return Action(Schedule.constant(self._candidates[self._at]))

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.api.schedule import Row, Schedule
-from outrider.tuning.observe.window import Observation, Window
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider_lab.rivals.baselines import windows
-from outrider_lab.rivals.tuners import Action, hand_table
+from outrider_lab.rivals.tuners import ScheduleRule, hand_table
 
 
 def binned_table(law: Policy, chosen: dict[int, int]) -> Schedule:
@@ -25,7 +24,7 @@ def binned_table(law: Policy, chosen: dict[int, int]) -> Schedule:
     return Schedule(tuple(rows)).merged()
 
 
-class ModelOnly:
+class ModelOnly(ScheduleRule):
     """`model`: the K that a step-time model and the acceptance seen so far promise, and no exploration.
 
     It fits the step time by least squares with a forgetting factor and a prior. In the prior, drafting one
@@ -45,22 +44,16 @@ class ModelOnly:
         self._scale: float | None = None
         self._accepted: dict[int, float] = defaultdict(float)
         self._drafted: dict[int, float] = defaultdict(float)
-        self._schedule = hand_table(law.candidates)
+        self.schedule = hand_table(law.candidates)
 
-    def begin(self) -> Action:
-        """The hand table."""
-        return Action(self._schedule)
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
+    def follow(self, seen: Sequence[Window], now: float) -> None:  # noqa: ARG002
         """Learn, then the best K of every bin."""
-        seen = windows(observations)
         if seen:
             self._gram *= self.FORGET
             self._moment *= self.FORGET
             for window in seen:
                 self._learn(window)
-            self._schedule = binned_table(self._law, self._choices())
-        return Action(self._schedule)
+            self.schedule = binned_table(self._law, self._choices())
 
     def _learn(self, window: Window) -> None:
         for position, count in enumerate(window.accepted_per_position):

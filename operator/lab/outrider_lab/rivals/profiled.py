@@ -10,10 +10,10 @@ import numpy as np
 from outrider.api.schedule import Row, Schedule
 from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
-from outrider.tuning.observe.window import Observation
+from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider_lab.rivals.baselines import drafted, windows
-from outrider_lab.rivals.tuners import Action
+from outrider_lab.rivals.baselines import drafted
+from outrider_lab.rivals.tuners import ScheduleRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def _best(profile: OfflineProfile, cells: Sequence[MapCell]) -> int:
     return max(cells, key=lambda c: (profile.tokens(c.k) / c.step_seconds, -c.k)).k
 
 
-class Goodput:
+class Goodput(ScheduleRule):
     """`turbospec`: the K with the highest goodput by a linear model and one acceptance rate.
 
         goodput = B (1 - a^(K+1)) / (1 - a) / T;  T = c0 + c1 (tokens in the cache) + c2 B (1 + K) + c3 K
@@ -66,24 +66,21 @@ class Goodput:
         first = profile.survival[0] if profile.survival else 0.0
         self._hits, self._tried = 10.0 * first, 10.0
         self._context = min((c.context or 0.0 for c in profile.step_times.cells), default=0.0)
+        self.schedule = self._best_schedule()
 
-    def begin(self) -> Action:
-        """By the rate of the profile's text."""
-        return Action(self._schedule())
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
-        """Tokens that were looked at: those accepted, and the first that was not."""
-        drafts, tokens, accepted = drafted(observations)
-        cells = [cell for window in windows(observations) for cell in window.cells]
+    def follow(self, seen: Sequence[Window], now: float) -> None:  # noqa: ARG002
+        """Follow the tokens that were checked: those accepted, and the first that was not."""
+        drafts, tokens, accepted = drafted(seen)
+        cells = [cell for window in seen for cell in window.cells]
         if (requests := sum(cell.requests for cell in cells)) > 0:
             self._context = sum(cell.context_tokens for cell in cells) / requests
         if drafts > 0:
             looked_at = min(tokens, accepted + drafts)
             self._hits = self.KEEP * self._hits + accepted
             self._tried = self.KEEP * self._tried + looked_at
-        return Action(self._schedule())
+        self.schedule = self._best_schedule()
 
-    def _schedule(self) -> Schedule:
+    def _best_schedule(self) -> Schedule:
         rows = []
         for index in range(len(self._law.bins)):
             low, high = self._law.limits(index)

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import mean
 
 from outrider.tuning.estimate.step_time_profile import MapCell
-from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.profiled import OfflineProfile
-from outrider_lab.rivals.tuners import Action, hand_table
 from outrider_protocol.cost_model import CostModel, check
 from outrider_protocol.schedule import Schedule
-
-
-class Taught:
-    """One schedule and one cost model for the whole run."""
-
-    def __init__(self, law: Policy, profile: OfflineProfile) -> None:
-        """Every K that the profile holds may run at every batch size."""
-        self._action = Action(hand_table(law.candidates), cost_model=profiled_model(profile, law))
-
-    def begin(self) -> Action:
-        """The hand schedule and the profile's cost model."""
-        return self._action
-
-    def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
-        """The same again."""
-        return self._action
 
 
 def profiled_model(profile: OfflineProfile, law: Policy) -> CostModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +11,7 @@ from outrider.api.schedule import Row, Schedule
 from outrider.tuning.cost_model import next_cost_model
 from outrider.tuning.decision import Decision, Probe, Speedup
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
-from outrider.tuning.observe.window import Observation
+from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
@@ -38,6 +39,30 @@ class Tuner(Protocol):
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """After each interval. `now` in seconds from the start."""
         ...
+
+
+def windows(observations: Sequence[Observation]) -> list[Window]:
+    """The windows with traffic."""
+    return [o for o in observations if isinstance(o, Window) and o.request_steps > 0]
+
+
+class ScheduleRule(ABC):
+    """A policy that changes its schedule and wants nothing else."""
+
+    schedule: Schedule
+
+    def begin(self) -> Action:
+        """The first schedule."""
+        return Action(self.schedule)
+
+    def tick(self, observations: Sequence[Observation], now: float) -> Action:
+        """The schedule after these observations."""
+        self.follow(windows(observations), now)
+        return Action(self.schedule)
+
+    @abstractmethod
+    def follow(self, seen: Sequence[Window], now: float) -> None:
+        """Change the schedule by the windows with traffic."""
 
 
 class Law:
@@ -78,17 +103,17 @@ class Law:
 
 
 class Fixed:
-    """`static:K` and `hand`: one table for ever."""
+    """`static:K`, `hand`, and `fast-loop`: one answer for ever."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._action = Action(schedule)
+    def __init__(self, schedule: Schedule, cost_model: CostModel | None = None) -> None:
+        self._action = Action(schedule, cost_model=cost_model)
 
     def begin(self) -> Action:
-        """The schedule."""
+        """The answer."""
         return self._action
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
-        """The same table."""
+        """The same again."""
         return self._action
 
 
