@@ -16,9 +16,14 @@ from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Cell, Observation, Window
 from outrider_lab.engines.counters import CellSums, Counters
 from outrider_lab.engines.event_engine import EnginePod, Limits
-from outrider_lab.engines.fleet import Span, Tick, follow, pod_names
-from outrider_lab.engines.noise import noise_factor
-from outrider_lab.engines.table_engine import PROBE_DEADLINE_SECONDS
+from outrider_lab.engines.fleet import (
+    PROBE_DEADLINE_SECONDS,
+    Span,
+    Tick,
+    follow,
+    noise_factor,
+    pod_names,
+)
 from outrider_lab.latency import EDGES, histogram
 from outrider_lab.traffic.acceptance import Acceptances
 from outrider_lab.traffic.requests import Source, Trace

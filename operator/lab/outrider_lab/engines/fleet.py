@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Protocol
+
+import numpy as np
 
 from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Observation
+from outrider.tuning.policy import NOISE_SECONDS
 from outrider_lab.latency import Gaps
 from outrider_protocol.cost_model import CostModel
+
+PROBE_DEADLINE_SECONDS = 20.0
+"""Wall time after which an engine ends a probe."""
+_MIN_FACTOR = 0.05
+"""Minimum ratio of a measured to the true goodput, even for short measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +104,9 @@ def follow(
 def pod_names(count: int) -> Sequence[str]:
     """Stable names, in order."""
     return [f"default/engine-{index}" for index in range(count)]
+
+
+def noise_factor(noise: float, seconds: float, rng: np.random.Generator) -> float:
+    """Measured over true goodput of one measurement of so many seconds. noise: relative, 1 sigma."""
+    sigma = noise * sqrt(NOISE_SECONDS / seconds)
+    return max(_MIN_FACTOR, 1.0 + sigma * float(rng.standard_normal()))

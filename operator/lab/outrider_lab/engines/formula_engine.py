@@ -13,16 +13,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.api.schedule import Schedule
 from outrider.performance.step_time import StepTime
-from outrider.tuning.decision import Probe
+from outrider_lab.engines.closed_load import ClosedLoadFleet, Piece
 from outrider_lab.engines.fast_loops import InEngine
-from outrider_lab.engines.fleet import Span, Tick, follow, pod_names
-from outrider_lab.engines.noise import noise_factor
-from outrider_lab.engines.pieces import Piece, cut
-from outrider_lab.engines.table_engine import PROBE_DEADLINE_SECONDS
-from outrider_lab.engines.windows import Stretch, window_of
-from outrider_protocol.cost_model import CostModel
+from outrider_lab.engines.fleet import Span, noise_factor
+from outrider_lab.engines.windows import Stretch
 
 TRACE_DRAFTS = 4096
 """Drafts after which a trace begins again."""
@@ -77,7 +72,7 @@ def _traces_of(
     return {(pod, index): _traces(phase, text) for pod in pods for index, phase in enumerate(phases)}
 
 
-class FormulaFleet:
+class FormulaFleet(ClosedLoadFleet):
     """See `Fleet`. Noise is that of `TableFleet`; acceptance comes from the traces alone."""
 
     def __init__(
@@ -91,49 +86,25 @@ class FormulaFleet:
         noise: float = 0.05,
         speeds: Sequence[float] = (1.0,),
     ) -> None:
-        self._step, self._phases, self._edges, self._rng, self._noise = step, phases, edges, rng, noise
-        self._starts = [sum(p.seconds for p in phases[:i]) for i in range(len(phases) + 1)]
-        self._speeds = dict(zip(pod_names(len(speeds)), speeds, strict=True))
-        self._probes = dict.fromkeys(self._speeds, None)
+        lengths, loads = [p.seconds for p in phases], [p.load for p in phases]
+        super().__init__(lengths, loads, edges=edges, rng=rng, noise=noise, speeds=speeds)
+        self._step, self._phases = step, phases
         self._traces = _traces_of(tuple(phases), tuple(self._speeds), traces_seed)
         self._places = dict.fromkeys(self._traces, 0)
         self._counts: dict[tuple[str, int], list[list[int]]] = {}
-        self._loops = {pod: InEngine() for pod in self._speeds}
-        self._schedule: Schedule | None = None
-        self._now = 0.0
 
-    def advance(
-        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
-    ) -> Tick:
-        """See `Fleet`."""
-        loads = [phase.load for phase in self._phases]
-        spans: list[Span] = []
-        observations = []
-        for pod in self._speeds:
-            self._probes[pod] = running = follow(
-                self._probes[pod],
-                probe,
-                pod=pod,
-                now=self._now,
-                replaced=schedule != self._schedule,
-                deadline=PROBE_DEADLINE_SECONDS,
-            )
-            pieces = list(cut(self._starts, loads, self._now, until, schedule, running))
-            loop = self._loops[pod].taught(cost_model, schedule)
-            truth: list[Stretch] = []
-            for piece in pieces:
-                held = loop is None or piece.probed
-                done = [self._steps(pod, piece)] if held else self._free(pod, piece)
-                truth += done
-                seconds, tokens = sum(s.seconds for s in done), sum(s.emitted for s in done)
-                batch = float(self._phases[piece.phase].load)
-                spans.append(
-                    Span(pod, piece.started_at, piece.seconds, seconds, tokens, batch, piece.off_table)
-                )
-            window = window_of(pod, self._now, until, self._noisy(truth), self._edges)
-            observations.append(replace(window, survival=self._loops[pod].survival))
-        self._now, self._schedule = until, schedule
-        return Tick(tuple(observations), tuple(spans), spans[-1].batch_size)
+    def _work(
+        self, pod: str, pieces: Sequence[Piece], loop: InEngine | None
+    ) -> tuple[list[Span], list[Stretch]]:
+        spans, truth = list[Span](), list[Stretch]()
+        for piece in pieces:
+            held = loop is None or piece.probed
+            done = [self._steps(pod, piece)] if held else self._free(pod, piece)
+            truth += done
+            seconds, tokens = sum(s.seconds for s in done), sum(s.emitted for s in done)
+            batch = float(self._phases[piece.phase].load)
+            spans.append(Span(pod, piece.started_at, piece.seconds, seconds, tokens, batch, piece.off_table))
+        return spans, self._noisy(truth)
 
     def _free(self, pod: str, piece: Piece) -> list[Stretch]:
         """Steps that fill a piece, each with the K that the fast loop chooses; one stretch for each K."""

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from outrider.api.schedule import Schedule
 from outrider.performance.throughput_table import ThroughputTable
-from outrider.tuning.decision import Probe
+from outrider_lab.engines.closed_load import ClosedLoadFleet, Piece
 from outrider_lab.engines.fast_loops import InEngine
-from outrider_lab.engines.fleet import ProbeRun, Span, Tick, follow, pod_names
-from outrider_lab.engines.noise import noise_factor
-from outrider_lab.engines.pieces import Piece, cut
-from outrider_lab.engines.windows import Stretch, low_of, window_of
-from outrider_protocol.cost_model import CostModel
+from outrider_lab.engines.fleet import Span, noise_factor
+from outrider_lab.engines.windows import Stretch, low_of
 
 LOOP_BLOCK_STEPS = 8
 """Steps whose drafts the fast loop counts together, so that a run takes seconds."""
-PROBE_DEADLINE_SECONDS = 20.0
-"""Wall time after which an engine ends a probe."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +26,12 @@ class Phase:
     table: ThroughputTable
 
 
-class TableFleet:
+class TableFleet(ClosedLoadFleet):
     """Pods of one model; see `ThroughputTable` for the truth.
 
     A measurement of t seconds of one (batch bin, K) in one tick is off by
     `noise` x sqrt(10 / t), 1 sigma, independently. The error is one of the step time: in t
     seconds that many more or fewer steps seem to fit. Acceptance is exact.
-
-    speeds: of each pod, relative to the table.
-    edges: inclusive upper edges of the batch bins.
     """
 
     def __init__(
@@ -53,41 +44,16 @@ class TableFleet:
         speeds: Sequence[float] = (1.0,),
     ) -> None:
         self._phases = phases
-        self._starts = [sum(p.seconds for p in phases[:i]) for i in range(len(phases) + 1)]
-        self._edges, self._rng, self._noise = edges, rng, noise
-        self._speeds = dict(zip(pod_names(len(speeds)), speeds, strict=True))
-        self._probes: dict[str, ProbeRun | None] = dict.fromkeys(self._speeds)
-        self._loops = {pod: InEngine() for pod in self._speeds}
-        self._schedule: Schedule | None = None
-        self._now = 0.0
+        lengths, loads = [p.seconds for p in phases], [p.load for p in phases]
+        super().__init__(lengths, loads, edges=edges, rng=rng, noise=noise, speeds=speeds)
 
-    def advance(
-        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
-    ) -> Tick:
-        """See `Fleet`."""
-        replaced = schedule != self._schedule
-        loads = [phase.load for phase in self._phases]
-        spans: list[Span] = []
-        observations = []
-        for pod, speed in self._speeds.items():
-            running = follow(
-                self._probes[pod],
-                probe,
-                pod=pod,
-                now=self._now,
-                replaced=replaced,
-                deadline=PROBE_DEADLINE_SECONDS,
-            )
-            self._probes[pod] = running
-            pieces = list(cut(self._starts, loads, self._now, until, schedule, running))
-            if (loop := self._loops[pod].taught(cost_model, schedule)) is not None:
-                pieces = [one for piece in pieces for one in self._chosen(piece, speed, loop)]
-            spans += [self._span(pod, speed, piece) for piece in pieces]
-            stretches = self._measured(pieces, speed)
-            window = window_of(pod, self._now, until, stretches, self._edges)
-            observations.append(replace(window, survival=self._loops[pod].survival))
-        self._now, self._schedule = until, schedule
-        return Tick(tuple(observations), tuple(spans), float(spans[-1].batch_size))
+    def _work(
+        self, pod: str, pieces: Sequence[Piece], loop: InEngine | None
+    ) -> tuple[list[Span], list[Stretch]]:
+        speed = self._speeds[pod]
+        if loop is not None:
+            pieces = [one for piece in pieces for one in self._chosen(piece, speed, loop)]
+        return [self._span(pod, speed, piece) for piece in pieces], self._measured(pieces, speed)
 
     def _chosen(self, piece: Piece, speed: float, loop: InEngine) -> list[Piece]:
         """The piece by the K that the fast loop chooses, which counts drafts by chance."""
