@@ -267,7 +267,7 @@ def a_stuck_plant() -> Plant:
 
 
 SETTLED = a_decision()
-OFF_NOW = replace(SETTLED, num_speculative_tokens=0)
+OFF_NOW = a_decision(table=Schedule.constant(0))
 
 TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (ReadyReason.BLOCKED, lambda: after(Place(a_raw_model(replicas="three")))),

@@ -74,7 +74,7 @@ def ordered(order: LaunchOrder, reason: LaunchReason, *, before: LaunchOrder | N
 
 
 def retuned(mode: TuningMode) -> Told:
-    decision = replace(a_decision(), changed=True, kind=Kind.EXPLOIT)
+    decision = replace(a_decision(), before=Schedule.constant(5), kind=Kind.EXPLOIT)
     return ticked(an_outcome(model=replace(MODEL, mode=mode), decision=decision))
 
 

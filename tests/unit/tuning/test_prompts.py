@@ -40,5 +40,5 @@ def test_a_k_that_was_measured_amid_prompts_is_not_taken_for_slow(start: int) ->
     """K=0 has few tokens to verify, so prompts slow its steps down most."""
     told = after_wave(a_start(start), PAYS_NOT, ticks=6)[-1].outlook
     assert told is not None
-    gain, error = told.belief.gain(0, 3)
+    gain, error = told.posterior.gain(0, 3)
     assert gain > -error

@@ -11,6 +11,7 @@ from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.messages import change, changed_rows, reason
 from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.state import BinState, TunerState
+from outrider.tuning.tick_context import TickContext
 from tests.unit.tuning.factories import POLICY, Engine, a_belief, a_policy, a_start, run
 from tests.unit.tuning.histories import HISTORIES, PROSE, STATICS, a_pinned, after, tick
 
@@ -99,9 +100,10 @@ def test_rows_that_follow_a_better_k_are_told_with_it() -> None:
 def test_a_row_that_was_chosen_before_is_told_with_its_numbers() -> None:
     index = POLICY.bin_of(32.0)
     state = a_start(3).with_bin(index, BinState(1, decided=True, visited=True)).composed(POLICY)
-    rows = list(
-        changed_rows(Schedule.constant(3), state, {index: a_belief({1: 0.2})}, POLICY, but=frozenset())
+    context = TickContext(
+        [], state, policy=POLICY, now=0.0, posteriors={index: a_belief({1: 0.2})}
     )
+    rows = list(changed_rows(Schedule.constant(3), context, but=frozenset()))
     assert rows[0] == "batch 25-48: K 3 -> 1, 1 vs 1 tok/s (+22 % ± 0 %)"
     assert rows[1] == "batch 49+: K 3 -> 1, estimated from other batch sizes"
 
@@ -109,7 +111,8 @@ def test_a_row_that_was_chosen_before_is_told_with_its_numbers() -> None:
 def test_rows_that_are_explained_already_are_not_told_again() -> None:
     index = POLICY.bin_of(32.0)
     state = a_start(3).with_bin(index, BinState(1, decided=True, visited=True)).composed(POLICY)
-    rows = changed_rows(Schedule.constant(3), state, {}, POLICY, but={index})
+    context = TickContext([], state, policy=POLICY, now=0.0)
+    rows = changed_rows(Schedule.constant(3), context, but={index})
     assert list(rows) == ["batch 49+: K 3 -> 1, estimated from other batch sizes"]
 
 

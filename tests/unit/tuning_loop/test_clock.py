@@ -61,7 +61,7 @@ async def test_what_was_learnt_and_stored_by_a_clock_ahead_is_of_now_in_the_next
             await step(loop)
             await loop._close_all()
         kept = json.loads(world.kept["uid-of-m"])
-        kept["state"]["state"]["pinned_until"] = NOW + AHEAD + 1800
+        kept["state"]["state"]["fallback"]["until"] = NOW + AHEAD + 1800
         kept["relaunches"]["canary_at"] = NOW + AHEAD
         world.kept["uid-of-m"] = json.dumps(kept)
         world.now = NOW
@@ -69,7 +69,7 @@ async def test_what_was_learnt_and_stored_by_a_clock_ahead_is_of_now_in_the_next
             await step(loop)
             await loop._close_all()
     stored = json.loads(world.kept["uid-of-m"])
-    assert stored["state"]["state"]["pinned_until"] == NOW + 1800
+    assert stored["state"]["state"]["fallback"]["until"] == NOW + 1800
     assert stored["relaunches"]["canary_at"] == NOW
 
 
