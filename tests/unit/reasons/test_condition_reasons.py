@@ -141,9 +141,7 @@ async def rolled_back() -> Found:
 
 
 async def not_tuned() -> Found:
-    with patch(
-        "outrider.controller.policy_from_spec.policy_from_spec", side_effect=OverflowError("a date")
-    ):
+    with patch("outrider.controller.policy_from_spec.policy_from_spec", side_effect=OverflowError("a date")):
         return await after(Place())
 
 

@@ -32,6 +32,7 @@ from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Kind
 from outrider.tuning.relaunch.judge import Verdict
 from outrider.tuning.relaunch.state import RelaunchState
+from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import NOW, a_pod, a_workload
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome
 from tests.unit.tuning.launching import a_decision

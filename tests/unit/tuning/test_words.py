@@ -100,9 +100,7 @@ def test_rows_that_follow_a_better_k_are_told_with_it() -> None:
 def test_a_row_that_was_chosen_before_is_told_with_its_numbers() -> None:
     index = POLICY.bin_of(32.0)
     state = a_start(3).with_bin(index, BinState(1, decided=True, visited=True)).composed(POLICY)
-    context = TickContext(
-        [], state, policy=POLICY, now=0.0, posteriors={index: a_belief({1: 0.2})}
-    )
+    context = TickContext([], state, policy=POLICY, now=0.0, posteriors={index: a_belief({1: 0.2})})
     rows = list(changed_rows(Schedule.constant(3), context, but=frozenset()))
     assert rows[0] == "batch 25-48: K 3 -> 1, 1 vs 1 tok/s (+22 % ± 0 %)"
     assert rows[1] == "batch 49+: K 3 -> 1, estimated from other batch sizes"
