@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation
 from outrider.api.text import shortened
+from outrider.api.tuning import Actuation
 
 PAUSED = f"{GROUP}/paused"
 OVERRIDE = f"{GROUP}/schedule-override"

@@ -9,8 +9,8 @@ from outrider.api.quantity import duration_seconds
 from outrider.api.resource import GROUP
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.text import shortened
+from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 
 ANNOTATION = f"{GROUP}/launch"
 """Annotation of a pod whose launch differs from the spec's own: the text of its launch."""

@@ -16,7 +16,8 @@ from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MAX_PODS, ContextLength, Quantity, Uri, Version
 from outrider.api.rollout import OnFailure, Rollout
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, Canary, Speculation, StructuralOff, TuningMode
+from outrider.api.speculation import Speculation
+from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 from outrider_protocol.methods import PIPELINED, Method
 from outrider_protocol.releases import DEFAULT_RELEASE

@@ -9,8 +9,8 @@ from typing import Protocol
 from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, TuningMode
 from outrider.api.status import Status
+from outrider.api.tuning import Actuation, TuningMode
 from outrider.cluster.ownership import Owner
 from outrider.controller.stored import Key
 from outrider.engine.client import EngineAddress

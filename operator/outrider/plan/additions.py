@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json, as_object, as_objects
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 from outrider.plan.names import CONTAINER
 from outrider.runtimes import runtime_of
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 from outrider.api.launch import Launch
 from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation, Speculation, Tuning, TuningMode
+from outrider.api.speculation import Speculation
+from outrider.api.tuning import Actuation, Tuning, TuningMode
 from outrider_protocol.methods import Method
 
 _OFF = Tuning(mode=TuningMode.OFF)

@@ -15,8 +15,8 @@ from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
 from outrider.api.conditions import ConditionType
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
+from outrider.api.tuning import TuningMode
 from outrider.cluster.objects import Pod
 from outrider.cluster.resources import PODS, JsonObject
 from outrider.plan.names import MODEL_LABEL

@@ -18,7 +18,7 @@ from outrider.api.annotations import (
     read_instructions,
 )
 from outrider.api.schedule import Row, Schedule
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 
 UNTIL = "2026-01-31T18:00:00Z"
 

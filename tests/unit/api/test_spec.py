@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from outrider.api.quantity import Location, Scheme, duration_seconds, parse_uri
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from tests.unit.api.admission_cases import CASES, AdmissionCase, base_manifest
 
 

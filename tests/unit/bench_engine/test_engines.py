@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.cluster.resources import JsonObject
 from tests.bench.engine.engines import plain_manifest, speculative_manifest
 

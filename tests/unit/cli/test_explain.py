@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.cli.common.cluster import read_model
 from outrider.cli.common.output import CommandError
 from outrider.cli.explain.explanation import explanation

@@ -8,7 +8,7 @@ from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.resource import SpeculativeModel
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
+from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller import store_fleet
 from outrider.controller.fleet import TunedModel

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 from outrider.controller.settings import Settings
 from outrider.plan import Plan, PlanSettings, plan
 from tests.unit.docs import how_to

@@ -9,7 +9,7 @@ from typing import Any
 
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, read_instructions
 from outrider.api.launch import LAUNCH_KEY, Launch, LaunchOrder
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 from outrider.cluster.objects import Pod, Terminated, launch_failure
 from outrider.controller.reconcile import downloads
 from outrider.controller.reconcile.rollouts import table_of

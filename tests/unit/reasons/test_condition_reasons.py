@@ -29,7 +29,7 @@ from outrider.api.reasons import (
     TuningReason,
 )
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.reconcile.readiness import Workload, judge

@@ -19,8 +19,8 @@ from outrider.api.reasons import (
     MetricsReason,
     TuningReason,
 )
-from outrider.api.speculation import StructuralOff, TuningMode
 from outrider.api.status import Status
+from outrider.api.tuning import StructuralOff, TuningMode
 from outrider.cluster.errors import Refused
 from outrider.controller.reconcile.readiness import DegradedCause, blocked, judge
 from outrider.controller.reconcile.report import transitions

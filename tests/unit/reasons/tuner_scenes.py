@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from outrider.api.conditions import Condition, ConditionUpdate
 from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import ConditionReason
-from outrider.api.speculation import Canary, StructuralOff
 from outrider.api.status import Speedup, SpeedupReference
+from outrider.api.tuning import Canary, StructuralOff
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.drafter_health import Answers

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.engine.client import EngineClient
 from outrider.runtimes import dialects
 from outrider.runtimes.control import NO_CONTROL

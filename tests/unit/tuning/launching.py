@@ -11,7 +11,7 @@ import numpy as np
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import DecisionReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Canary, StructuralOff
+from outrider.api.tuning import Canary, StructuralOff
 from outrider.tuning.decision import Decision, Kind, Outlook, Structural
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.estimate.posterior import Posterior

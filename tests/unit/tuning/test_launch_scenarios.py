@@ -10,7 +10,7 @@ import pytest
 from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, StructuralOff
+from outrider.api.tuning import Actuation, StructuralOff
 from tests.unit.tuning.factories import (
     CODE,
     true_goodput,

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, Canary, StructuralOff
+from outrider.api.tuning import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.relaunch.state import RelaunchState

@@ -12,8 +12,8 @@ from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
+from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.own_metrics import OwnMetrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune.snapshot import TunerSnapshot, write_snapshot
 from outrider.tuning.state import TunerState
 from tests.unit.tuning_loop.factories import a_model

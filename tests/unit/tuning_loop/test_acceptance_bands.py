@@ -8,7 +8,7 @@ import pytest
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType, ConditionUpdate
 from outrider.api.reasons import DrafterReason
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.drafter_health import Answers, drafter_health
 from outrider.engine.client import EngineClient

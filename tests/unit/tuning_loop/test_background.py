@@ -11,8 +11,8 @@ import pytest
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
 from outrider.api.status import SpeculationState, SpeculationStatus
+from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable
 from outrider.controller.tune.background_writes import MAX_EVENTS, WriteQueue
 from outrider.controller.tune.events import Event

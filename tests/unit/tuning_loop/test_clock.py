@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.tune.engine_tables import PodMetricsReader, Span
 from outrider.engine.client import EngineClient

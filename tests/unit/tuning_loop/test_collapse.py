@@ -11,7 +11,7 @@ import pytest
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DrafterReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.report import TunerReport, report
 from outrider.tuning.decision import Acceptance, Decision

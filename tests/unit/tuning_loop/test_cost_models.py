@@ -11,7 +11,7 @@ import pytest
 
 from outrider.api.annotations import Instructions, Override
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions
 from outrider.engine.client import EngineClient

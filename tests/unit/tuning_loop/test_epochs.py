@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.engine.client import EngineClient
 from tests.unit.engine.fake_engine import FakeEngine, serving

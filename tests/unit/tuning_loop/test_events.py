@@ -10,7 +10,7 @@ import pytest
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey

@@ -12,8 +12,8 @@ import pytest
 
 from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
-from outrider.api.speculation import TuningMode
 from outrider.api.status import Status
+from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient

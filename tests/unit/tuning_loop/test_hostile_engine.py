@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient

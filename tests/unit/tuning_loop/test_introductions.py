@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.launch import Launch, RelaunchPolicy
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision

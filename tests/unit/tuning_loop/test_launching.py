@@ -9,7 +9,7 @@ import pytest
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, StructuralOff, TuningMode
+from outrider.api.tuning import Actuation, StructuralOff, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.launching import LaunchTuner, runs
 from outrider.controller.tune.permission import Permission

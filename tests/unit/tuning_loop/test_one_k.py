@@ -6,7 +6,7 @@ import pytest
 
 from outrider.api.launch import RelaunchPolicy
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 from tests.unit.tuning.factories import a_policy, true_goodput
 from tests.unit.tuning.launching import HOUR, Model
 

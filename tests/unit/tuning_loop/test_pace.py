@@ -14,8 +14,8 @@ import pytest
 from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation
 from outrider.api.status import Status
+from outrider.api.tuning import Actuation
 from outrider.controller.fleet import TunedModel
 from outrider.controller.stored import Key
 from outrider.controller.tune import model_tuner

@@ -9,7 +9,7 @@ import pytest
 from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision

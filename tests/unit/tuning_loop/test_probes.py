@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Probe, Slice

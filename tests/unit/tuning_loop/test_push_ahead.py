@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.engine_tables import ScheduleVersions

@@ -12,7 +12,7 @@ from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, Canary, StructuralOff, TuningMode
+from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune import model_tuner

@@ -11,7 +11,7 @@ import pytest
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import NameTaken, Unavailable
 from outrider.controller.tune.snapshot import TunerSnapshot, read_estimates, read_snapshot, write_snapshot
 from outrider.controller.tune.step_time_profiles import LaunchProfile

@@ -16,8 +16,8 @@ from outrider.api.conditions import ConditionType, rfc3339
 from outrider.api.reasons import TuningReason
 from outrider.api.resource import Metadata, SpeculativeModel
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation
 from outrider.api.status import Status
+from outrider.api.tuning import Actuation
 from outrider.cli.common.cluster import Access, cannot_read, no_such_model, read_model
 from outrider.cli.common.output import CommandError
 from outrider.cluster.client import ClusterClient

@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 from outrider.api.validation_message import first_validation_message
 from outrider.cli.common.cluster import Access, access
 from outrider.cli.common.options import ClusterChoice

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType, ConditionUpdate, reason_of
 from outrider.api.reasons import ActuationReason, EffectiveReason, LaunchReason, MetricsReason, TuningReason
-from outrider.api.speculation import TuningMode
 from outrider.api.status import Speedup
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune.drafter_health import Answers, drafter_health
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.choose.choice import measured_ks

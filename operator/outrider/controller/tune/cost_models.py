@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from outrider.api.reasons import TuningReason
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.engine_info import Introduction
 from outrider.controller.tune.permission import Permission

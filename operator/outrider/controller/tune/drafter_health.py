@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate
 from outrider.api.reasons import DrafterReason
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.decision import Acceptance
 from outrider.tuning.observe.window import Window

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType, Manager, conditions_owned_by
 from outrider.api.reasons import EventReason, LaunchReason, TuningReason
-from outrider.api.speculation import StructuralOff
+from outrider.api.tuning import StructuralOff
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.report import TunerReport
 from outrider.tuning.decision import Kind

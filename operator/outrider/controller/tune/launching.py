@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.tuning import Actuation, TuningMode
 from outrider.cluster.errors import ClusterError, Unavailable
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.api_server import ApiServer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from outrider.api.conditions import ConditionType
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.api_server import ApiServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, TuningMode
+from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport

@@ -9,7 +9,7 @@ from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED, Instructi
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import TuningReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 
 _DECIDING = (
     TuningReason.TUNING,

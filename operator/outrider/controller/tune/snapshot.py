@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.api.validation_message import first_validation_message
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.step_time_profiles import LaunchProfile

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from outrider.api.annotations import FORGET
 from outrider.api.reasons import EventReason
-from outrider.api.speculation import TuningMode
+from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import ClusterError, NameTaken, Refused
 from outrider.controller.fleet import TunedModel
 from outrider.controller.stored import state_config_map

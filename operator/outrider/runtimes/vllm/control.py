@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation
+from outrider.api.tuning import Actuation
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider_protocol.methods import K0, Method
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from outrider.api.spec import Spec
-from outrider.api.speculation import Sweep
+from outrider.api.tuning import Sweep
 from outrider.runtimes.artifacts import uses_hub
 from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.runtimes.vllm.methods import ENGINE_METHODS

@@ -7,7 +7,7 @@ says the layout vLLM chooses the runner and K stays, since that cannot fail at t
 from __future__ import annotations
 
 from outrider.api.spec import ModelRunner, Spec
-from outrider.api.speculation import Canary, StructuralOff, TuningMode
+from outrider.api.tuning import Canary, StructuralOff, TuningMode
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout
 from outrider_protocol.methods import Method

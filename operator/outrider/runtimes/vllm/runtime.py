@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from outrider.api.spec import Spec
-from outrider.api.speculation import Actuation
 from outrider.api.text import shortened
+from outrider.api.tuning import Actuation
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.engine_launch import EngineLaunch, Role
 from outrider.runtimes.runtime import Args, EngineContainer

@@ -13,7 +13,7 @@ from math import expm1
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.api.schedule import Schedule
-from outrider.api.speculation import Actuation, Canary, StructuralOff
+from outrider.api.tuning import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.policy import Policy, Relaunch
