@@ -18,6 +18,8 @@ from tests.unit.tuning_loop.factories import World
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PATHS = sorted(set(re.findall(r"`([a-z_]+/[\w./-]+)`", PAGE)))
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+FILES = sorted(set(re.findall(r"`([a-z_]+/[\w./-]+)`", ARCHITECTURE)))
 REGISTRIES: Mapping[str, Mapping[Method, object]] = {
     "engine_image/protocol/outrider_protocol/methods.py: TRAITS": TRAITS,
     "operator/outrider/runtimes/vllm/methods.py: ENGINE_METHODS": ENGINE_METHODS,
@@ -26,6 +28,11 @@ REGISTRIES: Mapping[str, Mapping[Method, object]] = {
 
 def test_the_page_names_files() -> None:
     assert len(PATHS) > 20
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_every_file_that_answers_which_file_is_there(path: str) -> None:
+    assert (ROOT / path).exists() or (ROOT / "operator/outrider" / path).exists()
 
 
 @pytest.mark.parametrize("path", PATHS)
