@@ -18,8 +18,8 @@ from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
 from outrider.api.conditions import ConditionType
 from outrider.api.reasons import TuningReason
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
+from outrider_protocol.schedule import Schedule
 
 CONVERGE_SECONDS = 90.0
 OVERRULED_FOR = timedelta(hours=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from examples.kit.loads import RAMP_SECONDS, Load, Prompts
-from outrider.api.schedule import Schedule
+from outrider_protocol.schedule import Schedule
 
 STREAMS = (1, 8, 32, 2)
 """Concurrent streams, one phase each, first with code, then with prose."""

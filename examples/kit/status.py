@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from outrider.api.conditions import ConditionStatus, ConditionType
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
+from outrider_protocol.schedule import Schedule
 
 
 def is_true(status: Status, condition: ConditionType) -> bool:

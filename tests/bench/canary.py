@@ -16,7 +16,6 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from outrider.api.schedule import Schedule
 from outrider.performance.step_time import StepTime
 from outrider.tuning.decision import Decision, Probe
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
@@ -27,6 +26,7 @@ from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_lab.engines.event_fleet import EventFleet, Plant
 from outrider_lab.traffic.requests import Trace, Traffic
+from outrider_protocol.schedule import Schedule
 from tests.bench.tuning.moving import engines
 
 STREAMS = 16

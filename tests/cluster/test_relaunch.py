@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
-from outrider.api.schedule import Schedule
 from outrider.cluster.ownership import TUNER_MANAGER
 from outrider.controller.stored import launch_config_map
 from outrider.plan.children import owner_reference
 from outrider.plan.names import labels
+from outrider_protocol.schedule import Schedule
 from tests.cluster.api_server import read
 from tests.cluster.engines import name_of, pods_of, ready_pods
 from tests.cluster.kubectl import Object, apply, namespace, patch, wait_for

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Speedup
 from outrider_lab.engines.fleet import Fleet, Span
 from outrider_lab.rivals.tuners import Oracle, Tuner
+from outrider_protocol.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from outrider.api.resource import GROUP
-from outrider.api.schedule import Schedule
 from outrider.api.text import shortened
 from outrider.api.tuning import Actuation
+from outrider_protocol.schedule import Schedule
 
 PAUSED = f"{GROUP}/paused"
 OVERRIDE = f"{GROUP}/schedule-override"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import GROUP
-from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
+from outrider_protocol.schedule import Schedule
 
 ANNOTATION = f"{GROUP}/launch"
 """Annotation of a pod whose launch differs from the spec's own: the text of its launch."""

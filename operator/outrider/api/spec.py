@@ -15,12 +15,12 @@ from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MAX_PODS, ContextLength, Quantity, Uri, Version
 from outrider.api.rollout import OnFailure, Rollout
-from outrider.api.schedule import Schedule
 from outrider.api.speculation import Speculation
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 from outrider_protocol.methods import PIPELINED, Method
 from outrider_protocol.releases import DEFAULT_RELEASE
+from outrider_protocol.schedule import Schedule
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 

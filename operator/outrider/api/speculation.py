@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
-from outrider.api.schedule import Row, Schedule
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
 from outrider.api.tuning import Tuning, TuningMode
@@ -23,6 +22,7 @@ from outrider_protocol.methods import (
     method_named,
     methods_with,
 )
+from outrider_protocol.schedule import Row, Schedule
 
 SUFFIX_TREE_DEPTH = 24
 """vLLM's limit of suffix decoding. Source: vLLM's SpeculativeConfig."""

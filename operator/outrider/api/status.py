@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field, PlainSerializer, WithJsonSchema
 
 from outrider.api.conditions import Condition, StatusModel, Timestamp, room_for
-from outrider.api.schedule import MAX_ROWS
 from outrider.api.weights import WeightsStatus
+from outrider_protocol.schedule import MAX_ROWS
 
 
 def _decimal(digits: int) -> tuple[PlainSerializer, WithJsonSchema]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from outrider.api.schedule import Schedule
+from outrider_protocol.schedule import Schedule
 
 ItemT = TypeVar("ItemT")
 

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue
 
-from outrider.api.schedule import Row, Schedule
 from outrider.bench.result import with_interval
 from outrider.bench.verdict import mean_amount, ratio
+from outrider_protocol.schedule import Row, Schedule
 
 _COLUMNS = 3
 """Values of K that fit into 80 columns."""

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.cluster.ownership import Owner
@@ -17,6 +16,7 @@ from outrider.engine.client import EngineAddress
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.metrics import MetricsDialect
 from outrider.tuning.policy import Policy
+from outrider_protocol.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from outrider.api.conditions import Condition, reason_of
-from outrider.api.schedule import Schedule, bin_low, geometric_bins
 from outrider.api.spec import Spec
 from outrider.api.status import Speedup, SpeedupReference, Status
 from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.runtimes import runtime_of
 from outrider.tuning.policy import span
+from outrider_protocol.bins import bin_low, geometric_bins
+from outrider_protocol.schedule import Schedule
 
 MODEL_LABELS = ("model_namespace", "model")
 """Labels of the model. Not `namespace`: Prometheus gives that label to its targets, here to the operator."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from outrider.api.annotations import read_instructions
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
-from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
@@ -24,6 +23,7 @@ from outrider.plan.names import CANARY, CONTAINER, CONTROL_PORT_NAME, PORT_NAME,
 from outrider.plan.rollout import Memory
 from outrider.runtimes import runtime_of
 from outrider_protocol.methods import TRAITS
+from outrider_protocol.schedule import Schedule
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from outrider.api.json_object import Json
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
 from outrider.api.rollout import DisruptionBudget
-from outrider.api.schedule import Schedule
 from outrider.plan.names import (
     CANARY,
     GROUP_LABEL,
@@ -31,6 +30,7 @@ from outrider.plan.names import (
 )
 from outrider.plan.settings import ControlKeys
 from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE
+from outrider_protocol.schedule import Schedule
 
 Manifest = dict[str, object]
 

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from outrider.api.json_object import Json, as_object
 from outrider.api.resource import GROUP
 from outrider.api.rollout import OnFailure
-from outrider.api.schedule import Schedule
 from outrider.foreign import read_as
 from outrider.foreign.readers import ROLLOUT_MEMORY
 from outrider.plan.children import Manifest, table_data
 from outrider.plan.planner import Plan
+from outrider_protocol.schedule import Schedule
 
 ANNOTATION = f"{GROUP}/rollout"
 """On the Deployment: the text of a `Memory`."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from outrider.api.launch import Launch
-from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.tuning import Actuation, Tuning, TuningMode
 from outrider_protocol.methods import Method
+from outrider_protocol.schedule import Schedule
 
 _OFF = Tuning(mode=TuningMode.OFF)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from outrider.api.schedule import Schedule
 from outrider.performance.throughput_table import ThroughputTable
 from outrider.sizing.architecture import Architecture
 from outrider.sizing.drafters import DraftingModel
@@ -31,6 +30,7 @@ from outrider.sizing.spread import Spread
 from outrider.sizing.tasks import PRESETS, Task
 from outrider.tuning.policy import Estimation
 from outrider_protocol.methods import TRAITS, Method
+from outrider_protocol.schedule import Schedule
 
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _GPUS = (2, 4, 8, 16)

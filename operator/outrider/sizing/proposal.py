@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outrider.api.schedule import Row, Schedule
 from outrider.sizing.sources import Evidence, Source
 from outrider.sizing.speed import Speeds, safest_k
 from outrider.sizing.tasks import PRESETS, Task
+from outrider_protocol.schedule import Row, Schedule
 
 _GUIDE_ROWS = ((8, (1, 2, 4, 8), None), (32, (9, 16, 32), 3), (None, (), 0))
 """The rule of thumb: up to batch 8 what the task has, up to 32 three, above none; with batches to compare."""

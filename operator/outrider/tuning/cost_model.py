@@ -12,7 +12,6 @@ from math import exp, log2
 
 import numpy as np
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.choose import choice
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.features import Array
@@ -21,6 +20,7 @@ from outrider.tuning.estimate.surface import Point
 from outrider.tuning.state import NO_CHOICE, room
 from outrider.tuning.tick_context import TickContext
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Row, Schedule
 
 _CONTEXT_TOKENS = 1024.0
 """Per request, where no engine counts them."""

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from outrider.api.drafting import MAX_K
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.bounded_types import Count, Seconds, Whole, Words
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.state import TunerState
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Schedule
 
 
 class Kind(StrEnum):

@@ -8,12 +8,12 @@ from itertools import groupby
 from math import exp, expm1
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.choose.choice import usable
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.policy import Policy, span
 from outrider.tuning.state import NO_CHOICE
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 
 _GUESSED = {False: "estimated from other batch sizes", True: "predicted by the step-time profile"}
 _WHY = {

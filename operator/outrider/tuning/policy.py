@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from outrider.api.launch import RelaunchPolicy
-from outrider.api.schedule import bin_low, bin_of, geometric_bins
+from outrider_protocol.bins import bin_low, bin_of, geometric_bins
 
 NOISE_SECONDS = 10.0
 """Length of the measurement to which relative noise refers. Noise falls with the root of time."""

@@ -9,7 +9,6 @@ from itertools import zip_longest
 from math import exp, expm1, sqrt
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.cost_model import cost_model_of
 from outrider.tuning.decision import (
     Acceptance,
@@ -26,6 +25,7 @@ from outrider.tuning.decision import (
 from outrider.tuning.messages import changed_rows
 from outrider.tuning.observe.window import Window
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 
 _MEASURED_SECONDS = 1.0
 """Engine time, after forgetting, from which on a K counts as measured."""

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.bounded_types import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.followed import Followed
@@ -17,6 +16,7 @@ from outrider.tuning.estimate.idle_drafter_overhead import Comparison, IdleDraft
 from outrider.tuning.estimate.latency_percentile import LatencyPercentile
 from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell
 from outrider.tuning.policy import Estimation, Policy, Safety
+from outrider_protocol.schedule import Row, Schedule
 
 _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""

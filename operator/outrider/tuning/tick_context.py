@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Kind, Proposal
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.estimate.posterior import Posterior
@@ -16,6 +15,7 @@ from outrider.tuning.observe.readings import Readings
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, TunerState
+from outrider_protocol.schedule import Schedule
 
 _NO_READINGS = Readings((), 0, exact=False)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.choose import choice, guardrails, switching
 from outrider.tuning.decision import Decision, Kind, Proposal
 from outrider.tuning.estimate import goodput, latency, learning
@@ -21,6 +20,7 @@ from outrider.tuning.report import report
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.without_drafter import judge_drafter
+from outrider_protocol.schedule import Schedule
 
 _MAX_INTERVAL = 60.0
 """Seconds. After a longer pause the next tick is assumed to come after this long, unless the caller knows."""

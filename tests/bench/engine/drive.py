@@ -17,12 +17,12 @@ from examples.kit.records import Count, Stretch
 from examples.kit.traffic import Traffic
 from examples.kit.warm_up import Patience, warm_up
 from examples.kit.watch import watching
-from outrider.api.schedule import Schedule
 from outrider.cluster.errors import ClusterError
 from outrider.telemetry.source import MetricsSource
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.contenders import Brief, make
 from outrider_lab.rivals.profiled import OfflineProfile
+from outrider_protocol.schedule import Schedule
 from tests.bench.engine import plan
 from tests.bench.engine.engines import Engine
 from tests.bench.engine.plan import NONE, OUTRIDER, PlainBlock, PolicyTrace, Settings, StaticBlock, Unit

@@ -14,7 +14,6 @@ from examples.kit.status import converged, in_force, is_true
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
 from outrider.api.conditions import ConditionType
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.api.tuning import TuningMode
 from outrider.cluster.objects import Pod
@@ -24,6 +23,7 @@ from outrider.runtimes.vllm.limits import MAX_DEFAULT_BATCH, max_num_seqs
 from outrider.telemetry.series import PodKey
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.tuners import hand_table
+from outrider_protocol.schedule import Schedule
 from tests.bench.engine.records import Push
 
 SPECULATIVE_NAME = "bench-engine"

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from outrider.api.schedule import Schedule
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, Observation, Window
 from outrider_lab.rivals.tuners import Tuner
+from outrider_protocol.schedule import Schedule
 from tests.bench.engine.records import Push
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider_protocol.bins import batch_bins
+from outrider_protocol.schedule import Schedule
 from tests.cluster.engines import Page, page, ready_pods, signal_engine_core, state
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import in_force

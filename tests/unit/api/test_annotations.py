@@ -17,8 +17,8 @@ from outrider.api.annotations import (
     Instructions,
     read_instructions,
 )
-from outrider.api.schedule import Row, Schedule
 from outrider.api.tuning import Actuation
+from outrider_protocol.schedule import Row, Schedule
 
 UNTIL = "2026-01-31T18:00:00Z"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
-from outrider.api.schedule import Row, Schedule
+from outrider_protocol.schedule import Row, Schedule
 
 schedules = st.builds(
     lambda edges, ks, last: Schedule(

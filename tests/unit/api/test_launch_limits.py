@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.launch import Launch, LaunchOrder, effective_order
-from outrider.api.schedule import Schedule
+from outrider_protocol.schedule import Schedule
 from tests.unit.plan.factories import a_model
 
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from examples.kit.loads import Load, Prompts
 from examples.kit.records import Count, SpeedupSample, StatusSample, Stretch
-from outrider.api.schedule import Schedule
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
+from outrider_protocol.schedule import Schedule
 from tests.bench.engine.plan import HAND, NONE, OUTRIDER, STATIC, Settings
 from tests.bench.engine.rates import Rate
 from tests.bench.engine.records import Push, Slice, UnitRecord

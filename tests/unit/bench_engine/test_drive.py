@@ -12,10 +12,10 @@ from examples.kit.cluster import PodCount, RunFailed
 from examples.kit.lateness import Lateness
 from examples.kit.loads import Load
 from examples.kit.records import Count
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.telemetry.series import PodKey
 from outrider.tuning.policy import Policy
+from outrider_protocol.schedule import Schedule
 from tests.bench.engine.drive import Bench
 from tests.bench.engine.plan import Engine, PlainBlock, PolicyTrace
 from tests.bench.engine.records import ProbeSample, Push

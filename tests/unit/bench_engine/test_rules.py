@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.baselines import AcceptedLengthAverage
 from outrider_lab.rivals.tuners import Action
+from outrider_protocol.schedule import Schedule
 from tests.bench.engine.rules import RuleLoop
 from tests.unit.bench_engine.factories import FakeEngine, FakeSource
 from tests.unit.telemetry.factories import Counters, a_series

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.sizing.room import shortage
 from outrider.sizing.tasks import Task
 from outrider_protocol.methods import Method
+from outrider_protocol.schedule import Schedule
 from tests.unit.cli import plan_golden
 from tests.unit.cli.plan_golden import plan
 from tests.unit.lab.factories import VISIBLE

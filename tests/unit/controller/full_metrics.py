@@ -9,7 +9,6 @@ from prometheus_client import Metric
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule, geometric_bins
 from outrider.api.status import (
     AppliedRow,
     SpeculationState,
@@ -24,6 +23,8 @@ from outrider.controller.stored import Key
 from outrider.tuning.decision import Decision, Kind, Probe, Slice
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState, Ledger, TunerState
+from outrider_protocol.bins import geometric_bins
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import with_parts
 from tests.unit.tuning.launching import an_outlook
 

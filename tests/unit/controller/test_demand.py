@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from outrider.api.schedule import Row, Schedule
 from outrider.controller.own_metrics import DemandMetrics
 from outrider.controller.tune.demand import Capacity, Demand, demand
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
+from outrider_protocol.schedule import Row, Schedule
 
 K0 = Schedule.constant(0)
 HUNDRED = Capacity(100)

@@ -7,7 +7,6 @@ import pytest
 from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller import store_fleet
@@ -17,6 +16,7 @@ from outrider.controller.store_fleet import StoreFleet
 from outrider.controller.stored import Key
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
+from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago
 
 KEY = SigningKey.generate()

@@ -12,9 +12,9 @@ from examples.demo.phases import Arm
 from examples.kit import cluster as kit
 from examples.kit.cluster import RunFailed
 from outrider.api.annotations import read_instructions
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.api.tuning import Actuation
+from outrider_protocol.schedule import Schedule
 from tests.unit.demo.factories import FakeCluster
 
 EXAMPLE = Example.read(Path("examples/tiny-draft-model.yaml"))

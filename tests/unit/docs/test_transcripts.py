@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from outrider.api.crd import PRINTER_COLUMNS
 from outrider.api.reasons import ReadyReason
-from outrider.api.schedule import Schedule
 from outrider.cli.doctor.findings import Level
 from outrider.cli.main import app
 from outrider.cli.status.findings import on_call
 from outrider.cli.status.screen import screen_of_all, screen_of_one
+from outrider_protocol.schedule import Schedule
 from tests.unit.cli import plan_golden
 from tests.unit.cli.kit import printed
 from tests.unit.controller.factories import a_raw_model

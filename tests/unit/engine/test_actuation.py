@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.controller.settings import Settings
 from outrider.controller.tune.actuation import push_to_all
 from outrider.engine.client import EngineAddress, EngineClient
@@ -15,6 +14,7 @@ from outrider.engine.errors import StaleTerm
 from outrider.engine.signing import SigningKey
 from outrider.engine.state import EngineState
 from outrider_protocol.control_api import Fence, Push
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import (
     EngineProtocolError,
@@ -24,6 +23,7 @@ from outrider.engine.errors import (
 )
 from outrider.engine.state import EngineState, Source
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import KEY, FakeEngine, an_address, serving
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.signing import SigningKey
 from outrider_engine.control.core import EngineCoreControl
@@ -19,6 +18,7 @@ from outrider_engine.control.push import parse_push
 from outrider_engine.control.signature import Gate
 from outrider_engine.http.request import parse_json, read_signed
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Reason, Refusal, Slice
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import FakeClock, FakeScheduler, a_control
 
 KEY = SigningKey.generate()

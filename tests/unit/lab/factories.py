@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from outrider.api.schedule import Schedule, geometric_bins
 from outrider.performance.step_time import StepTime
 from outrider.performance.throughput_table import ThroughputTable
 from outrider_lab.engines.event_engine import Limits
@@ -16,6 +15,8 @@ from outrider_lab.engines.event_fleet import Plant
 from outrider_lab.engines.table_engine import Phase, TableFleet
 from outrider_lab.scenarios import EventScenario
 from outrider_lab.traffic.requests import Trace, Traffic
+from outrider_protocol.bins import geometric_bins
+from outrider_protocol.schedule import Schedule
 
 VISIBLE = Path("examples/tables/visible_tables.json")
 EDGES = geometric_bins(64)

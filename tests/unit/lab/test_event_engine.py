@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Row, Schedule
 from outrider_lab.engines.event_engine import EnginePod, Limits
 from outrider_lab.traffic.acceptance import Acceptances, gain_of
 from outrider_lab.traffic.requests import ALIKE, Source, Trace, Traffic
+from outrider_protocol.schedule import Row, Schedule
 from tests.unit.lab.factories import CODE, EDGES, a_step, closed, opened
 
 KS = (0, 1, 3)

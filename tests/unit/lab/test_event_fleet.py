@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider_lab.engines.fleet import Fleet
 from outrider_lab.scenario_runs import run_scenario, truth_of
 from outrider_lab.scenarios import EventScenario
+from outrider_protocol.schedule import Schedule
 from tests.unit.lab.factories import EDGES, K1, a_scenario, closed, opened
 
 

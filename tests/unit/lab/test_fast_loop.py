@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.performance.step_time import StepTime
 from outrider.performance.throughput_table import ThroughputTable
 from outrider.tuning.decision import Probe, Slice
@@ -18,6 +17,7 @@ from outrider_lab.scenario_runs import run_scenario, static_runs
 from outrider_lab.scenarios import FormulaScenario
 from outrider_lab.traffic.requests import Trace, Traffic
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Schedule
 
 EDGES = (1, 3, 6, 12)
 STEP = StepTime(0.008, 2e-8, 3e-5, 0.0012, 2e-9, 3e-6, idle_tax=0.02)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Reference, Speedup
 from outrider_lab.engines.fleet import Span
 from outrider_lab.figures import Curve, PhaseTruth, Truth, figures, worst_loss
 from outrider_lab.replay import Replay, Step
+from outrider_protocol.schedule import Schedule
 
 K0, K1 = Schedule.constant(0), Schedule.constant(1)
 

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.performance.step_time import read_formula
 from outrider.tuning.observe.window import Window
 from outrider_lab.engines.formula_engine import FormulaPhase, acceptance_traces
 from outrider_lab.scenario_runs import run_scenario, truth_of
 from outrider_lab.scenarios import FormulaScenario
+from outrider_protocol.schedule import Schedule
 from tests.unit.lab.factories import CODE, EDGES, VISIBLE, a_step
 
 ENTRY = json.loads(VISIBLE.read_text(encoding="utf-8"))["formulas"][0]

@@ -7,11 +7,11 @@ from math import inf
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.observe.window import Window
 from outrider_lab.latency import gap_bin, quantile
 from outrider_lab.limits import clairvoyant, under_limit
 from outrider_lab.scenario_runs import run_scenario, static_runs
+from outrider_protocol.schedule import Schedule
 from tests.unit.lab.factories import EDGES, a_scenario, closed
 
 SCENARIO = a_scenario(closed(8), seed=3)

@@ -7,10 +7,10 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Window
 from outrider_lab.engines.table_engine import Phase, TableFleet
+from outrider_protocol.schedule import Row, Schedule
 from tests.unit.lab.factories import EDGES, K1, a_fleet, a_table
 
 POD = "default/engine-0"

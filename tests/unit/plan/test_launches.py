@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from outrider.api.launch import ANNOTATION, Launch, LaunchOrder
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Row, Schedule
 from outrider.plan import Plan, PlanSettings, Role, Serving, plan, revision
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL
 from outrider.runtimes.vllm.launch_table import stock_table
+from outrider_protocol.schedule import Row, Schedule
 from tests.unit.plan.factories import KEYS, a_model, engine_container, environment, flag, pod_spec
 
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 from outrider.plan.names import REVISION_LABEL
 from outrider_engine.http.graceful_shutdown import READINESS
 from outrider_protocol.environment import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from outrider_protocol.releases import RELEASES
+from outrider_protocol.schedule import Schedule
 from tests.unit.plan.factories import (
     CPU,
     KEYS,

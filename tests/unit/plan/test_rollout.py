@@ -9,7 +9,6 @@ import pytest
 
 from outrider.api.launch import LaunchOrder
 from outrider.api.rollout import OnFailure
-from outrider.api.schedule import Schedule
 from outrider.plan import plan
 from outrider.plan.planner import Plan
 from outrider.plan.rollout import (
@@ -25,6 +24,7 @@ from outrider.plan.rollout import (
 )
 from outrider.plan.settings import PlanSettings
 from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider_protocol.schedule import Schedule
 from tests.unit.plan.factories import KEYS, a_model, a_plan
 
 OLD = Target("r1", "s1", "8:3,*:0", OnFailure.ROLL_BACK)

@@ -28,7 +28,6 @@ from outrider.api.reasons import (
     ReadyReason,
     TuningReason,
 )
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
@@ -46,6 +45,7 @@ from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
 from outrider.tuning.relaunch.state import RelaunchState
+from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import (
     NO_ACCOUNT,
     NO_KEY,

@@ -10,7 +10,6 @@ from math import exp, log, log1p, log2
 
 import numpy as np
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
@@ -22,6 +21,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.stored import to_wire
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Schedule
 
 CANDIDATES = (0, 1, 2, 3, 5)
 

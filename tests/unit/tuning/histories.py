@@ -7,13 +7,13 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Row, Schedule
 from tests.unit.tuning.factories import (
     CODE,
     POLICY,

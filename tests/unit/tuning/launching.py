@@ -10,7 +10,6 @@ import numpy as np
 
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Canary, StructuralOff
 from outrider.tuning.decision import Decision, Kind, Outlook, Structural
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
@@ -22,6 +21,7 @@ from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import (
     CANDIDATES,
     CODE,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.observe.readings import Reading, read
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import CANDIDATES, POLICY, a_cell, an_exact_window
 
 

@@ -8,7 +8,6 @@ from math import log
 
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.cost_model import materially_differs
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.acceptance import Profile
@@ -16,6 +15,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.cost_model import CostModel, check
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import (
     CANDIDATES,
     Engine,

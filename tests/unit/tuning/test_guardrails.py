@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.choose import guardrails
 from outrider.tuning.choose.guardrails import Step
 from outrider.tuning.estimate.acceptance import Profile
@@ -19,6 +18,7 @@ from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import CANDIDATES, a_policy, a_start, a_window, with_parts
 
 NOW = 1000.0

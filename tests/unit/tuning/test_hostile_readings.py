@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.goodput import residuals
 from outrider.tuning.estimate.surface import MAX_KNOWN
 from outrider.tuning.observe.readings import read
@@ -15,6 +14,7 @@ from outrider.tuning.observe.window import Cell
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import CANDIDATES, POLICY, a_cell, a_start, an_exact_window
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import LaunchReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, StructuralOff
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import (
     CODE,
     true_goodput,

@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.decision import Kind, Structural
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
@@ -19,6 +18,7 @@ from outrider.tuning.state import Ledger, TunerState
 from outrider.tuning.stored import from_wire, to_wire
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Row, Schedule
 from tests.unit.tuning.factories import (
     CANDIDATES,
     CODE,

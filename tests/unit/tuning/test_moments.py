@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.moments import not_ahead
 from outrider.tuning.relaunch.state import Refused, RelaunchState
 from outrider.tuning.state import BinState, TunerState
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import a_policy, with_parts
 
 NOW, AHEAD = 1_800_000_000.0, 7200.0

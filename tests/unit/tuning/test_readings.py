@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.observe.readings import read
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import POLICY, a_cell, a_window, an_exact_window
 
 THREE = Schedule.constant(3)

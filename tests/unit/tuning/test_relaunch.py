@@ -12,11 +12,11 @@ from pydantic import TypeAdapter
 
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.relaunch.state import RelaunchState
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.launching import (
     ALLOW,
     CANARY,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from outrider.api.drafting import MAX_K
-from outrider.api.schedule import MAX_ROWS, Schedule
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
+from outrider_protocol.schedule import MAX_ROWS, Schedule
 from tests.unit.tuning.factories import POLICY, Engine, a_changed_wire, a_policy, a_start, run, with_parts
 
 

@@ -9,7 +9,6 @@ from math import log1p
 import numpy as np
 import pytest
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision, Reference
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.observe.window import Window
@@ -18,6 +17,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.stored import from_wire, to_wire
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import (
     POLICY,
     Engine,

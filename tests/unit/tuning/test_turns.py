@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Kind, Proposal
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.explore.probing import break_tie
@@ -15,6 +14,7 @@ from outrider.tuning.observe.readings import read
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import BinState
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import CANDIDATES, a_known, a_policy, a_start, a_window, with_parts
 
 NOW = 1000.0

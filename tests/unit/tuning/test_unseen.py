@@ -11,7 +11,6 @@ import numpy as np
 from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.choose.choice import follow_other_bins, measured_ks
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.posterior import Posterior
@@ -20,6 +19,7 @@ from outrider.tuning.estimate.surface import ObservedCell
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.state import BinState, TunerState
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import CANDIDATES, POLICY, Engine, a_map, a_reading, run, with_parts
 from tests.unit.tuning.histories import HISTORIES, after
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 
 from outrider.api.reasons import DecisionReason
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.messages import change, changed_rows, reason
 from outrider.tuning.observe.window import Gap, GapReason, Observation
 from outrider.tuning.state import BinState, TunerState
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import POLICY, Engine, a_belief, a_policy, a_start, run
 from tests.unit.tuning.histories import HISTORIES, PROSE, STATICS, a_pinned, after, tick
 

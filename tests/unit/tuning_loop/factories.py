@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import ClusterError
@@ -32,6 +31,7 @@ from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceUnreachable
 from outrider.tuning.policy import Policy
 from outrider_protocol.control_api import Fence, Push
+from outrider_protocol.schedule import Schedule
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series, a_series
 
 NOW = 1_800_000_000.0

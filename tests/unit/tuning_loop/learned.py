@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.snapshot import TunerSnapshot, write_snapshot
 from outrider.tuning.state import TunerState
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning_loop.factories import a_model
 
 MODEL = a_model()

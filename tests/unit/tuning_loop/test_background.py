@@ -10,7 +10,6 @@ import pytest
 
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable
@@ -18,6 +17,7 @@ from outrider.controller.tune.background_writes import MAX_EVENTS, WriteQueue
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.report import TunerReport
 from outrider.engine.client import EngineClient
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, OUTAGE, World, a_model, a_store, step
 from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge

@@ -10,11 +10,11 @@ import pytest
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DrafterReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.report import TunerReport, report
 from outrider.tuning.decision import Acceptance, Decision
+from outrider_protocol.schedule import Schedule
 from tests.unit.reasons.tuner_scenes import MODEL, an_outcome, told
 from tests.unit.tuning.factories import Engine, a_start, run, with_parts
 from tests.unit.tuning.launching import a_decision

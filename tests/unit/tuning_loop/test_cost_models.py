@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from outrider.api.annotations import Instructions, Override
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions
@@ -19,6 +18,7 @@ from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.decision import Decision
 from outrider.tuning.tick_context import TickContext
 from outrider_protocol.cost_model import CostModel, check
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.launching import with_outlook
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.engine.client import EngineClient
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, step
 

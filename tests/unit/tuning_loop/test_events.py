@@ -9,13 +9,13 @@ import pytest
 
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import OUTAGE, TICK, World, a_model, scraped_every_5_s, step
 

@@ -8,7 +8,6 @@ import pytest
 
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import TuningReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, StructuralOff, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.launching import LaunchTuner, runs
@@ -16,6 +15,7 @@ from outrider.controller.tune.permission import Permission
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.tuning.relaunch.state import RelaunchState
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning_loop.factories import NOW, World, a_model
 
 TABLE = Schedule.parse("12:1,*:3")

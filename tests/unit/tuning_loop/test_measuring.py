@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from outrider.api.annotations import Instructions
-from outrider.api.schedule import Schedule
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, TICK, World, a_model, an_override, scraped_every_5_s, step
 

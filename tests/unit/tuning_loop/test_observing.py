@@ -8,13 +8,13 @@ import pytest
 
 from outrider.api.annotations import Instructions
 from outrider.api.reasons import DecisionReason, EffectiveReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey
 from outrider.tuning.decision import Decision, Kind
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.reasons.tuner_scenes import an_outcome, told
 from tests.unit.tuning.launching import a_decision, with_outlook

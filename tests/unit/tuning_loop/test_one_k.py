@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider.api.launch import RelaunchPolicy
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation
+from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import a_policy, true_goodput
 from tests.unit.tuning.launching import HOUR, Model
 

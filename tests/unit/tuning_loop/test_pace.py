@@ -13,7 +13,6 @@ import pytest
 
 from outrider.api.launch import RelaunchPolicy
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.api.tuning import Actuation
 from outrider.controller.fleet import TunedModel
@@ -23,6 +22,7 @@ from outrider.controller.tune.model_tuner import ModelTuner
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.tuning_loop import TuningLoop
 from outrider.engine.client import EngineClient
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, an_override, step
 

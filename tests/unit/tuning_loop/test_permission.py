@@ -8,12 +8,12 @@ import pytest
 
 from outrider.api.annotations import Instructions
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune import model_tuner
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import World, a_model, a_status, an_override, step
 

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from outrider.api.launch import Launch, RelaunchPolicy
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import push_ahead_forever
@@ -17,6 +16,7 @@ from outrider.controller.tune.model_tuner import Engines, ModelTuner
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.state import EngineState
 from outrider_protocol.control_api import Push
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, an_address, serving
 from tests.unit.tuning_loop.factories import NOW, PUSH, TIMING, World, a_model, a_store
 

@@ -11,7 +11,6 @@ import pytest
 from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.cluster.errors import ClusterError
 from outrider.controller.fleet import EnginePod
@@ -20,6 +19,7 @@ from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.tick_context import TickContext
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.launching import an_outlook
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step

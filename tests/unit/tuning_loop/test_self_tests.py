@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from outrider.api.schedule import Schedule
 from outrider.controller.tune.engine_tables import PushedTables, ScheduleVersions
 from outrider.engine.client import EngineClient
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model, step
 

@@ -10,7 +10,6 @@ import pytest
 
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import NameTaken, Unavailable
 from outrider.controller.tune.snapshot import TunerSnapshot, read_estimates, read_snapshot, write_snapshot
@@ -21,6 +20,7 @@ from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import MAX_BYTES
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import NOW, World, a_model, a_status, step
 from tests.unit.tuning_loop.learned import CHOSEN, MODEL, knowledge

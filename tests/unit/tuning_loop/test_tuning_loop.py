@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from outrider.api.reasons import EventReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.engine.client import EngineClient
+from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning_loop.factories import OUTAGE, World, a_model, a_status, step
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe
 from outrider_lab.engines.fast_loops import InEngine
 from outrider_lab.engines.fleet import PROBE_DEADLINE_SECONDS, ProbeRun, Span, Tick, follow, pod_names
 from outrider_lab.engines.windows import Stretch, window_of
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from outrider.api.schedule import Schedule
 from outrider.performance.step_time import Timing
 from outrider.runtimes.metrics import Counter, MetricsDialect
 from outrider.telemetry.series import PodKey, PodSeries, Sample
@@ -28,6 +27,7 @@ from outrider_lab.latency import EDGES, histogram
 from outrider_lab.traffic.acceptance import Acceptances
 from outrider_lab.traffic.requests import Source, Trace
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Schedule
 
 _WAITING, _KV_USAGE = "waiting requests", "KV cache usage"
 _METRICS = MetricsDialect(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from outrider.api.schedule import Schedule
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.fast_loop import FastLoop
+from outrider_protocol.schedule import Schedule
 
 BLOCK_STEPS = 8
 """Steps of one K whose drafts an engine of many requests counts together, so that a run takes seconds."""

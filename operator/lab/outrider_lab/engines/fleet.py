@@ -9,12 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import NOISE_SECONDS
 from outrider_lab.latency import Gaps
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Schedule
 
 PROBE_DEADLINE_SECONDS = 20.0
 """Wall time after which an engine ends a probe."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from outrider.api.schedule import bin_low, bin_of
 from outrider.tuning.observe.window import Cell, Window
+from outrider_protocol.bins import bin_low, bin_of
 
 
 @dataclass(frozen=True, slots=True)

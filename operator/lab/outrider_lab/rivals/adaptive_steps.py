@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.tuners import ScheduleRule, at_most
+from outrider_protocol.schedule import Row, Schedule
 
 STEPS = {1: (1, 3, 7), 8: (0, 1, 3), 32: (0, 1), 64: (0,)}
 """By the smallest batch of a slot."""

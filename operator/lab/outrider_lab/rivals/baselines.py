@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.tuners import ScheduleRule, at_most, hand_table
+from outrider_protocol.schedule import Row, Schedule
 
 RETRY_SECONDS = 300.0
 """A drafter that was switched off shows no acceptance; so it gets one tick after this time."""

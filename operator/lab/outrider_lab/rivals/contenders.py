@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from outrider.api.schedule import Schedule
 from outrider.api.text import whole_number
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.policy import Policy
@@ -22,6 +21,7 @@ from outrider_lab.rivals.model_only import ModelOnly
 from outrider_lab.rivals.profiled import Goodput, OfflineProfile, profiled_table
 from outrider_lab.rivals.taught import profiled_model
 from outrider_lab.rivals.tuners import Fixed, Law, Oracle, Tuner, hand_table
+from outrider_protocol.schedule import Schedule
 
 STATIC = "static:"
 """Before the K of a constant table."""

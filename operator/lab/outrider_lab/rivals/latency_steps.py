@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.latency_percentile import SHARE
 from outrider.tuning.observe.latencies import pooled
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.tuners import ScheduleRule
+from outrider_protocol.schedule import Schedule
 
 _ROOM = 0.8
 """Ratio of the limit below which a longer draft is tried."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.tuners import ScheduleRule, hand_table
+from outrider_protocol.schedule import Row, Schedule
 
 
 def binned_table(law: Policy, chosen: dict[int, int]) -> Schedule:

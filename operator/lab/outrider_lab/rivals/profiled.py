@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.estimate.features import Array
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
 from outrider_lab.rivals.baselines import drafted
 from outrider_lab.rivals.tuners import ScheduleRule
+from outrider_protocol.schedule import Row, Schedule
 
 
 @dataclass(frozen=True, slots=True)

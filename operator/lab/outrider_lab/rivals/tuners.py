@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.api.schedule import Row, Schedule
 from outrider.tuning.cost_model import next_cost_model
 from outrider.tuning.decision import Decision, Probe, Speedup
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
@@ -17,6 +16,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Row, Schedule
 
 
 @dataclass(frozen=True, slots=True)

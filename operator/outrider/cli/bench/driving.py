@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord
 from outrider.bench.arms import Arm, arms_of, interleaved
 from outrider.bench.guidellm import Slice
@@ -16,6 +15,7 @@ from outrider.bench.verdict import MIN_ROUNDS
 from outrider.cli.bench.options import Job
 from outrider.cli.bench.runner import Bench, Notify, benching
 from outrider.cli.common.output import CommandError
+from outrider_protocol.schedule import Schedule
 
 _NOT_YET = Unread("the bench ended early.")
 

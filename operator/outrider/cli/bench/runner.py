@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
@@ -22,6 +21,7 @@ from outrider.cli.common.cluster import Access, access, read_model
 from outrider.cli.common.output import CommandError
 from outrider.cli.common.override import Override, overridable_model, overriding
 from outrider.cli.common.processes import running, url_of
+from outrider_protocol.schedule import Schedule
 
 _START_SECONDS = 180.0
 """Time that GuideLLM may take to start on a busy machine."""

@@ -14,8 +14,8 @@ import typer
 import yaml
 from pydantic import JsonValue
 
-from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Speedup
+from outrider_protocol.schedule import Schedule
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,6 @@ from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL
 from outrider.api.conditions import ConditionType, rfc3339
 from outrider.api.reasons import TuningReason
 from outrider.api.resource import Metadata, SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.api.status import Status
 from outrider.api.tuning import Actuation
 from outrider.cli.common.cluster import Access, cannot_read, no_such_model, read_model
@@ -25,6 +24,7 @@ from outrider.cluster.errors import ClusterError, Refused
 from outrider.cluster.resources import MODELS
 from outrider.cluster.reviews import Act, may
 from outrider.plan import settled
+from outrider_protocol.schedule import Schedule
 
 _MAX_WAIT_SECONDS = 90.0
 _LOOK_SECONDS = 0.5

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from outrider.api.conditions import ConditionType, Manager, conditions_owned_by
 from outrider.api.resource import SpeculativeModel
-from outrider.api.schedule import Schedule
 from outrider.api.status import DecisionRecord, SpeculationStatus, Status
 from outrider.cli.common.output import (
     acceptance_of,
@@ -25,6 +24,7 @@ from outrider.cli.common.output import (
 )
 from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
+from outrider_protocol.schedule import Schedule
 
 _SHOWN = (
     *conditions_owned_by(Manager.TUNER),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from outrider.api.schedule import Schedule
 from outrider.cli.common.cluster import access
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
@@ -17,6 +16,7 @@ from outrider.cli.verify.asking import Client
 from outrider.verify.greedy import Answer, compare
 from outrider.verify.result import Result
 from outrider.verify.sampling import position_tests
+from outrider_protocol.schedule import Schedule
 
 POSITIONS = 3
 """Positions of sampled answers to test. The first token needs no draft; drafts make the others."""

@@ -14,7 +14,6 @@ from outrider.api.launch import Launch
 from outrider.api.quantity import IntOrPercent, duration_seconds
 from outrider.api.reasons import DegradedReason
 from outrider.api.rollout import Rollout
-from outrider.api.schedule import Schedule
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject
@@ -27,6 +26,7 @@ from outrider.plan import Plan, Rendered, Role
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, schedule_config_map
 from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
 from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider_protocol.schedule import Schedule
 
 _INSUFFICIENT = re.compile(r"Insufficient ([a-z0-9./-]*[a-z0-9])")
 """The scheduler's phrase for a resource of which no node has enough."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
-from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import (
@@ -26,6 +25,7 @@ from outrider.engine.errors import (
 from outrider.engine.state import EngineState, FastLoop
 from outrider.tuning.decision import Probe
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
+from outrider_protocol.schedule import Schedule
 
 log = logging.getLogger(__name__)
 

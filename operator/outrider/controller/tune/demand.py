@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.observe.window import Observation, Window
+from outrider_protocol.schedule import Schedule
 
 FULL = 0.8
 """The target saturation ratio of a replica: the rest serves bursts while another replica starts."""

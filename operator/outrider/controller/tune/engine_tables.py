@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from outrider.api.schedule import Schedule
 from outrider.controller.fleet import EnginePod
 from outrider.controller.tune.actuation import Failed, PushReport, push_to_all
 from outrider.engine.client import EngineClient
@@ -17,6 +16,7 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Observation, Window
 from outrider_protocol.control_api import Fence, Push
 from outrider_protocol.cost_model import CostModel
+from outrider_protocol.schedule import Schedule
 
 _EARLIER = ""
 """Name for the pods that an earlier process asked, until this process asked each of them."""

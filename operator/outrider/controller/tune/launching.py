@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import TuningReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.cluster.errors import ClusterError, Unavailable
 from outrider.controller.fleet import EnginePod, TunedModel
@@ -18,6 +17,7 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
+from outrider_protocol.schedule import Schedule
 
 _HELD = (TuningReason.PAUSED, TuningReason.OVERRIDDEN, TuningReason.ROLLED_BACK)
 

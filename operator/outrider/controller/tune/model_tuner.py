@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from outrider.api.conditions import ConditionType
 from outrider.api.reasons import TuningReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
@@ -40,6 +39,7 @@ from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.control_api import Push
+from outrider_protocol.schedule import Schedule
 
 Measured = Mapping[PodKey, PodMetrics] | MetricsError | None
 """The answer of the metrics source for all models, or its error; None if it was not asked."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport
@@ -14,6 +13,7 @@ from outrider.controller.tune.step_time_profiles import Differing, LaunchProfile
 from outrider.telemetry.source import MetricsError
 from outrider.tuning.decision import Decision
 from outrider.tuning.observe.window import Observation
+from outrider_protocol.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from outrider.api.annotations import OVERRIDE, OVERRIDE_UNTIL, PAUSED, Instructions, Override
 from outrider.api.conditions import rfc3339
 from outrider.api.reasons import TuningReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
+from outrider_protocol.schedule import Schedule
 
 _DECIDING = (
     TuningReason.TUNING,

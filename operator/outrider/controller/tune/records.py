@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from outrider.api.schedule import Schedule
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.traces import annotate_span
 from outrider.controller.tune.demand import Capacity, demand
 from outrider.controller.tune.outcome import TickOutcome
+from outrider_protocol.schedule import Schedule
 
 log = logging.getLogger(__name__)
 

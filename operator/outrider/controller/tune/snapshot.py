@@ -16,7 +16,6 @@ from pydantic import (
     ValidationError,
 )
 
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import TuningMode
 from outrider.api.validation_message import first_validation_message
 from outrider.controller.fleet import TunedModel
@@ -30,6 +29,7 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.stored import StateError, from_wire, to_wire
+from outrider_protocol.schedule import Schedule
 
 _MAX_BINS = 64
 """Maximum number of batch bins: twice what a batch of 2^31 needs."""

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from outrider.api.engine_args import Scalar
-from outrider.api.schedule import Schedule
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.text import shortened
@@ -28,6 +27,7 @@ from outrider.runtimes.vllm.limits import (
 from outrider.runtimes.vllm.methods import engine_config
 from outrider.runtimes.vllm.runner import TablePlace, launch_form
 from outrider_protocol.methods import Kind, Method, methods_with
+from outrider_protocol.schedule import Schedule
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
 """The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""

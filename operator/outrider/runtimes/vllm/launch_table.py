@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.api.drafting import MAX_BATCH_SIZE
-from outrider.api.schedule import Schedule
+from outrider_protocol.schedule import Schedule
 
 Range = list[int]
 """First batch size, last batch size (inclusive), K."""

@@ -9,10 +9,10 @@ from functools import cached_property
 from math import log1p, log2
 from operator import add
 
-from outrider.api.schedule import Schedule
 from outrider.tuning.bounded_types import MAX_BATCH
 from outrider.tuning.observe.window import Cell, Window
 from outrider.tuning.policy import Estimation, Policy
+from outrider_protocol.schedule import Schedule
 
 _SHORTEST_STEP, _MAX_STEP = 1e-6, 3600.0
 """Seconds. No engine is faster, and none that slow is worth tuning."""

@@ -12,7 +12,6 @@ from math import expm1
 
 from outrider.api.launch import Launch, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
-from outrider.api.schedule import Schedule
 from outrider.api.tuning import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision, Outlook, Structural
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
@@ -20,6 +19,7 @@ from outrider.tuning.policy import Policy, Relaunch
 from outrider.tuning.relaunch import messages
 from outrider.tuning.relaunch.state import Refused, RelaunchState
 from outrider.tuning.without_drafter import over_no_drafter
+from outrider_protocol.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from math import expm1
 
 from outrider.api.conditions import rfc3339
 from outrider.api.launch import Launch
-from outrider.api.schedule import Schedule
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
+from outrider_protocol.schedule import Schedule
 
 CANARY_DID_NOT_START = "it did not become ready"
 CANARY_HAS_NO_RESULT = (
