@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
@@ -41,12 +42,20 @@ _CPU_SHARE = 0.05
 """Ratio of one CPU for a model whose reconciles take more than that."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderLimits:
+    """Limits of a leader's work, in seconds."""
+
+    cpu_seconds: float = 1.0
+    """CPU time that one reconcile may take. A usual one takes about 20 ms."""
+    restart_seconds: float = 5.0
+    """Pause before a failed tuning loop starts again."""
+
+
 class Leader:
     """The two loops and their watches, for one leadership term.
 
     others: the other installations, whose models this one leaves alone. term: fences every push.
-    cpu_seconds: CPU time that one reconcile may take. A usual one takes about 20 ms.
-    restart_seconds: pause before a failed tuning loop starts again.
     """
 
     def __init__(
@@ -58,11 +67,10 @@ class Leader:
         others: Installations,
         term: Callable[[], int],
         traces: Traces,
-        cpu_seconds: float = 1.0,
-        restart_seconds: float = 5.0,
+        limits: LeaderLimits = LeaderLimits(),
     ) -> None:
         self._settings = settings
-        self._restart_seconds = restart_seconds
+        self._restart_seconds = limits.restart_seconds
         self._traces = traces
         self._metrics = metrics
         self._others = others
@@ -76,7 +84,7 @@ class Leader:
         self._events = EventWriter(cluster)
         self._overspent: dict[Key, Overspent] = {}
         self._cpu = CpuBudget[Key](
-            cpu_seconds, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
+            limits.cpu_seconds, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
         )
         self._queue = WorkQueue[Key](
             self._reconcile, concurrency=settings.reconcile_concurrency, group=lambda key: key.namespace

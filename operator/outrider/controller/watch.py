@@ -44,7 +44,6 @@ class ClusterWatch:
 
     namespaces: the watched namespaces; empty for all.
     urgent: called too with the model of a change that causes an early tick.
-    restart_seconds: pauses before the first restarts of the watches; the last one repeats.
     missed_seconds: until dropped objects of a new model are read. Many new models share one read.
     """
 
@@ -57,10 +56,8 @@ class ClusterWatch:
         namespaces: Sequence[str],
         metrics: OwnMetrics,
         urgent: Callable[[Key], None] = lambda _: None,
-        restart_seconds: Sequence[float] = RESTART_SECONDS,
         missed_seconds: float = 5.0,
     ) -> None:
-        self._restart_seconds = tuple(restart_seconds)
         self._missed_seconds = missed_seconds
         self._cluster = cluster
         self._store = store
@@ -111,8 +108,13 @@ class ClusterWatch:
             except Exception as error:  # noqa: BLE001 - a supervision loop: watches and the next read continue
                 log.warning("the full read failed, the watches continue: %s: %s", type(error).__name__, error)
 
-    async def watch_forever(self, watches: Watches) -> None:
-        """Run the watches until cancelled, and restart them when they end."""
+    async def watch_forever(
+        self, watches: Watches, *, restart_seconds: Sequence[float] = RESTART_SECONDS
+    ) -> None:
+        """Run the watches until cancelled, and restart them when they end.
+
+        restart_seconds: pauses before the first restarts; the last one repeats.
+        """
         loop = asyncio.get_running_loop()
 
         def receive(resource: Resource, change: str | None, raw: dict[str, Any]) -> None:
@@ -131,7 +133,7 @@ class ClusterWatch:
             await watches(receive)
             self._metrics.watch_restarts.inc()
             lasted = loop.time() - started_at
-            delay = self._restart_seconds[0 if lasted > 60 else min(attempt, len(self._restart_seconds) - 1)]
+            delay = restart_seconds[0 if lasted > 60 else min(attempt, len(restart_seconds) - 1)]
             log.warning("the watches ended after %.0f s, restart in %.0f s", lasted, delay)
             await asyncio.sleep(delay)
             self._resync.set()

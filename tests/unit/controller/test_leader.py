@@ -16,7 +16,7 @@ from opentelemetry.trace import StatusCode
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS, SECRETS
 from outrider.controller import leader
-from outrider.controller.leader import Leader
+from outrider.controller.leader import Leader, LeaderLimits
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
@@ -128,7 +128,7 @@ async def a_reign(
             others=neighbours or Installations(),
             term=lambda: 7,
             traces=traces or Traces(),
-            **seconds,
+            limits=LeaderLimits(**seconds),
         )
         task = asyncio.create_task(subject.lead(_no_events))
         try:

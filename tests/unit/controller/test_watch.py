@@ -24,7 +24,7 @@ from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.process import room_for_deep_json
 from outrider.controller.store import Store
 from outrider.controller.stored import MANAGED_SELECTOR, Key, StoredModel, StoredPod
-from outrider.controller.watch import RESTART_SECONDS, WATCHED, ClusterWatch, Receive, cannot_wait
+from outrider.controller.watch import WATCHED, ClusterWatch, Receive, cannot_wait
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import nested
 from tests.unit.controller.cluster_server import until
@@ -57,7 +57,6 @@ class Watched:
             namespaces=(),
             metrics=self.metrics,
             urgent=self.wake,
-            restart_seconds=(0.01,),
             missed_seconds=0.01,
         )
 
@@ -90,7 +89,7 @@ async def a_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 @asynccontextmanager
 async def watching(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     async with a_watch(folder, monkeypatch) as watched:
-        task = asyncio.create_task(watched.watch.watch_forever(WATCHES))
+        task = asyncio.create_task(watched.watch.watch_forever(WATCHES, restart_seconds=(0.01,)))
         try:
             yield watched
         finally:
@@ -262,7 +261,7 @@ async def test_without_the_right_to_watch_the_log_says_which(
     complaint = f'cannot watch resource "{resource.plural}"'
     async with a_watch(tmp_path, monkeypatch) as watched:
         watched.server.denied = resource.plural
-        task = asyncio.create_task(watched.watch.watch_forever(WATCHES))
+        task = asyncio.create_task(watched.watch.watch_forever(WATCHES, restart_seconds=(0.01,)))
         try:
             async with asyncio.timeout(20):
                 while not any(complaint in line for line in shown_lines(caplog)):
@@ -397,7 +396,6 @@ def a_subject(
     cluster: object = None,
     changed: Callable[[Key], None] = lambda _: None,
     namespaces: tuple[str, ...] = (),
-    restart_seconds: tuple[float, ...] = RESTART_SECONDS,
 ) -> ClusterWatch:
     return kind(
         cluster or Models(),  # type: ignore[arg-type]
@@ -405,7 +403,6 @@ def a_subject(
         changed,
         namespaces=namespaces,
         metrics=OwnMetrics(),
-        restart_seconds=restart_seconds,
     )
 
 
@@ -472,10 +469,10 @@ async def test_after_a_restart_of_the_watches_everything_is_read() -> None:
         if len(starts) > 1:
             await asyncio.Event().wait()
 
-    subject = a_subject(cluster=cluster, restart_seconds=(0.0,))
+    subject = a_subject(cluster=cluster)
     tasks = [
         asyncio.create_task(subject.read_all_forever(3600)),
-        asyncio.create_task(subject.watch_forever(end_once)),
+        asyncio.create_task(subject.watch_forever(end_once, restart_seconds=(0.0,))),
     ]
     await until(lambda: cluster.reads)
     for task in tasks:
