@@ -42,6 +42,8 @@ _MAX_RETRY_AFTER_SECONDS = 120
 _PARSED_HERE_BYTES = 64 * 2**10
 """A thread parses larger answers, so that the loop is not blocked."""
 
+_JSON = "application/json"
+
 KeptT = TypeVar("KeptT")
 
 
@@ -244,11 +246,11 @@ class ClusterClient:
         path: str,
         *,
         body: JsonObject,
-        content_type: str = "application/json",
+        content_type: str = _JSON,
         query: list[tuple[str, str]] | None = None,
     ) -> JsonObject:
         return await self._request(
-            method, path, _read_object, body=body, content_type=content_type, query=query, before=self._fence
+            method, path, _read_object, sent=(content_type, body), query=query, before=self._fence
         )
 
     async def _ask(
@@ -259,7 +261,7 @@ class ClusterClient:
         body: JsonObject | None = None,
         query: list[tuple[str, str]] | None = None,
     ) -> JsonObject:
-        return await self._request(method, path, _read_object, body=body, query=query)
+        return await self._request(method, path, _read_object, sent=(_JSON, body), query=query)
 
     async def _request(
         self,
@@ -267,12 +269,12 @@ class ClusterClient:
         path: str,
         read: Callable[[bytes], KeptT],
         *,
-        body: JsonObject | None = None,
-        content_type: str = "application/json",
+        sent: tuple[str, JsonObject | None] = (_JSON, None),
         query: list[tuple[str, str]] | None = None,
         most_bytes: int | None = None,
         before: Callable[[], None] = lambda: None,
     ) -> KeptT:
+        """Send a request with retries. sent: media type and body."""
         retrying = AsyncRetrying(
             retry=retry_if_exception_type((Conflict, Unavailable, Unauthorized)),
             stop=stop_after_attempt(self._limits.attempts),
@@ -290,9 +292,9 @@ class ClusterClient:
                 header_params={
                     "Accept": "application/json",
                     "Accept-Encoding": "identity",
-                    "Content-Type": content_type,
+                    "Content-Type": sent[0],
                 },
-                body=body,
+                body=sent[1],
                 auth_settings=["BearerToken"],
             )
             what = f"{method.upper()} {path}"
