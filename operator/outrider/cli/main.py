@@ -36,15 +36,21 @@ app = typer.Typer(
 )
 
 
-def added_command(name: str, *, package: str) -> Callable[..., None]:
-    """The command that another package adds; without that package, one that says how to install it."""
+def added_command(name: str, *, extra: str) -> Callable[..., None]:
+    """The command that another package adds; without that package, one that says how to install it.
+
+    extra: of the operator's package, which brings the other one.
+    """
     for point in entry_points(group="outrider.commands", name=name):
         return cast(Callable[..., None], point.load())
 
-    def missing(_: typer.Context) -> None:
-        raise CommandError(f"this installation lacks `outrider {name}`. Install it: pip install '{package}'")
+    def missing(_: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+        raise CommandError(
+            f"`outrider {name}` is not installed. Run `pip install 'outrider[{extra}]'`, "
+            f"or `uv tool install './operator[{extra}]'` in a checkout"
+        )
 
-    missing.__doc__ = f"Not installed: pip install '{package}'."
+    missing.__doc__ = f"Not installed: it needs the extra `{extra}` of the package."
     return missing
 
 
@@ -71,7 +77,7 @@ for name, command in (
     ("plan", plan),
     ("render", render_manifest),
     ("import", import_manifest),
-    ("simulate", added_command("simulate", package="outrider[simulate]")),
+    ("simulate", added_command("simulate", extra="simulate")),
     ("explain", explain),
     ("status", status),
     ("doctor", doctor),
@@ -79,7 +85,9 @@ for name, command in (
     ("verify", verify),
     ("sweep", sweep),
 ):
-    app.command(name, epilog=HELP_PAGES[name].epilog())(command)
+    # Options reach a command that is not installed, so that it can say so.
+    context = {"ignore_unknown_options": command.__name__ == "missing"}
+    app.command(name, epilog=HELP_PAGES[name].epilog(), context_settings=context)(command)
 
 
 @app.command(epilog=HELP_PAGES["run"].epilog())

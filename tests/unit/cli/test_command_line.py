@@ -15,9 +15,10 @@ import yaml
 from typer.testing import CliRunner
 
 from outrider import __version__
+from outrider.cli import main
 from outrider.cli.common import cluster
 from outrider.cli.common.options import ClusterChoice
-from outrider.cli.common.output import ExitCode
+from outrider.cli.common.output import CommandError, ExitCode
 from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.main import app
 from outrider.cluster import client
@@ -218,3 +219,13 @@ def test_a_shell_completes_the_names_of_models(tmp_path: Path) -> None:
 
 def test_a_shell_is_not_disturbed_where_the_cluster_cannot_be_asked(tmp_path: Path) -> None:
     assert completed(tmp_path, Kubernetes(), "outrider status qw") == []
+
+
+def test_a_command_whose_extra_is_not_installed_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main, "entry_points", lambda **_: ())
+    simulate = main.added_command("simulate", extra="simulate")
+
+    with pytest.raises(CommandError, match=r"outrider\[simulate\]"):
+        simulate(["--tables", "tables.json"])
