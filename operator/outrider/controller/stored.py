@@ -26,7 +26,7 @@ from outrider.controller.kept_fields import Content, footprint, lean_metadata, t
 from outrider.foreign import require_room
 from outrider.foreign.readers import STATUS
 from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL, schedule_config_map
-from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider.runtimes.engine_launch import SCHEDULE_FILE
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from outrider.plan.names import (
     selector,
 )
 from outrider.plan.settings import ControlKeys
-from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE
+from outrider.runtimes.engine_launch import PUBLIC_KEY_FILE, SCHEDULE_FILE
 from outrider_protocol.schedule import Schedule
 
 Manifest = dict[str, object]

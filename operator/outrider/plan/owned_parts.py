@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json, as_object, as_objects
 from outrider.plan.names import CONTAINER, CONTROL_PORT_NAME, OWNED_FOLDERS, PLUGIN_FOLDER, PORT_NAME
-from outrider.runtimes.paths import SCHEDULE_FOLDER
+from outrider.runtimes.engine_launch import SCHEDULE_FOLDER
 
 _REMEDIES = {
     "image": "set spec.engine.image",

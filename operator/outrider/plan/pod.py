@@ -27,8 +27,7 @@ from outrider.plan.owned_parts import keep_owned_parts, with_lists_joined
 from outrider.plan.settings import PlanSettings
 from outrider.runtimes import runtime_of
 from outrider.runtimes.artifacts import MODELS_FOLDER, claims, image_folder, images, uses_hub
-from outrider.runtimes.engine_launch import EngineLaunch, Role
-from outrider.runtimes.paths import SCHEDULE_FOLDER
+from outrider.runtimes.engine_launch import SCHEDULE_FOLDER, EngineLaunch, Role
 from outrider.runtimes.resources import device_claims, resources, shared_memory
 from outrider.runtimes.runtime import EngineContainer
 

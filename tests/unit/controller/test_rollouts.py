@@ -13,7 +13,7 @@ from outrider.controller.process import room_for_deep_json
 from outrider.controller.reconcile.rollouts import no_room, table_of
 from outrider.controller.store_fleet import StoreFleet
 from outrider.plan.rollout import ANNOTATION
-from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from tests.unit.controller.factories import (
     NOW,
     a_condition,

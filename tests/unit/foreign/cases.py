@@ -23,7 +23,7 @@ from outrider.plan.gpu_labels import PRODUCT, selected_slice
 from outrider.plan.weights.needs import MODEL, Artifact, Needs
 from outrider.plan.weights.room import gpu_memory
 from outrider.runtimes import missing_model
-from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import read_text
 from tests.unit.controller.factories import a_raw_model

@@ -23,7 +23,7 @@ from outrider.plan.rollout import (
     returning,
 )
 from outrider.plan.settings import PlanSettings
-from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from outrider_protocol.schedule import Schedule
 from tests.unit.plan.factories import KEYS, a_model, a_plan
 

@@ -25,7 +25,7 @@ from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
 from outrider.plan import Plan, Rendered, Role
 from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, schedule_config_map
 from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
-from outrider.runtimes.paths import SCHEDULE_FILE
+from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from outrider_protocol.schedule import Schedule
 
 _INSUFFICIENT = re.compile(r"Insufficient ([a-z0-9./-]*[a-z0-9])")

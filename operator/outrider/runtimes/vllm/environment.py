@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from outrider.api.spec import Spec
 from outrider.api.tuning import Sweep
 from outrider.runtimes.artifacts import uses_hub
-from outrider.runtimes.paths import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
+from outrider.runtimes.engine_launch import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.runtimes.vllm.runner import TablePlace, launch_form
 from outrider_protocol.environment import (

@@ -8,8 +8,7 @@ and ``vllm.entrypoints.cli.serve``.
 from __future__ import annotations
 
 from outrider.api.spec import Spec
-from outrider.runtimes.engine_launch import Role
-from outrider.runtimes.paths import MASTER_PORTS
+from outrider.runtimes.engine_launch import MASTER_PORTS, Role
 from outrider.runtimes.vllm.limits import own_value
 
 _BACKEND = "distributed-executor-backend"
