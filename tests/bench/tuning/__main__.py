@@ -19,7 +19,8 @@ from tests.bench.tuning.speed import measure
 OUT = Path("out/bench/tuning")
 SOURCES = (
     "operator/outrider/tuning",
-    "operator/outrider/simulate",
+    "operator/outrider/performance",
+    "operator/lab/outrider_lab",
     "operator/outrider/api",
     "tests/bench/tuning",
 )

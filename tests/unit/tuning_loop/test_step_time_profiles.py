@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.controller.tune.engine_info import Introduction
+from outrider.controller.tune.engine_info import EngineInfo
 from outrider.controller.tune.snapshot import read_profile, write_profile
 from outrider.controller.tune.step_time_profiles import (
     LaunchProfile,
@@ -27,8 +27,8 @@ def a_map(*, sizes: tuple[int, ...] = SIZES, slower: float = 1.0) -> StepTimePro
     )
 
 
-def told(pod: str, step_times: StepTimeProfile | None, *, revision: str = "r1") -> Introduction:
-    return Introduction(pod, revision, None, None, step_times)
+def told(pod: str, step_times: StepTimeProfile | None, *, revision: str = "r1") -> EngineInfo:
+    return EngineInfo(pod, revision, None, None, step_times)
 
 
 def test_the_first_map_of_a_launch_is_kept() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from outrider.api.reasons import TuningReason
 from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
-from outrider.controller.tune.engine_info import Introduction
+from outrider.controller.tune.engine_info import EngineInfo
 from outrider.controller.tune.permission import Permission
 from outrider.engine.state import FastLoop
 from outrider.tuning.cost_model import next_cost_model
@@ -41,10 +41,10 @@ class CostModels:
         rule: Permission,
         decision: Decision | None,
         pods: Sequence[EnginePod],
-        introductions: Iterable[Introduction],
+        engine_infos: Iterable[EngineInfo],
     ) -> Teaching:
         """pods: the ready ones with a drafter."""
-        launches = {one.pod: one.launch for one in introductions if one.launch is not None}
+        launches = {one.pod: one.launch for one in engine_infos if one.launch is not None}
         if not _decides(rule):
             # Kept, so that engines get it again as soon as the person or the error gives the choice back.
             return Teaching()

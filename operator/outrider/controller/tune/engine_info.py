@@ -14,7 +14,7 @@ from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class EngineInfo:
     """The facts of one pod.
 
     simulated: the GPU and model that a simulated engine imitates; None for an engine that computes.
@@ -32,34 +32,34 @@ class Introduction:
     launch: str | None = None
 
 
-class Introductions:
+class EngineInfos:
     """Asks each pod until it answered once, because these facts do not change. Not for concurrent use."""
 
     def __init__(self, engines: EngineClient) -> None:
         self._engines = engines
-        self._told: dict[str, Introduction] = {}  # by the UID of a pod
+        self._infos: dict[str, EngineInfo] = {}  # by the UID of a pod
 
     @property
-    def known(self) -> tuple[Introduction, ...]:
+    def known(self) -> tuple[EngineInfo, ...]:
         """The facts of the pods of the last question, without those that have not answered."""
-        return tuple(self._told.values())
+        return tuple(self._infos.values())
 
-    async def of(self, pods: Sequence[EnginePod]) -> tuple[Introduction, ...]:
+    async def of(self, pods: Sequence[EnginePod]) -> tuple[EngineInfo, ...]:
         """The facts of these pods in their order, without those that have not answered."""
-        known = {uid: self._told[uid] for pod in pods if (uid := pod.address.pod_uid) in self._told}
+        known = {uid: self._infos[uid] for pod in pods if (uid := pod.address.pod_uid) in self._infos}
         unknown = [pod for pod in pods if pod.address.pod_uid not in known]
         answers = await asyncio.gather(*(self._ask(pod) for pod in unknown))
-        self._told = known | {uid: told for answer in answers for uid, told in answer.items()}
+        self._infos = known | {uid: info for answer in answers for uid, info in answer.items()}
         uids = (pod.address.pod_uid for pod in pods)
-        return tuple(self._told[uid] for uid in uids if uid in self._told)
+        return tuple(self._infos[uid] for uid in uids if uid in self._infos)
 
-    async def _ask(self, pod: EnginePod) -> dict[str, Introduction]:
+    async def _ask(self, pod: EnginePod) -> dict[str, EngineInfo]:
         """The facts by the pod's UID; empty if it does not answer."""
         try:
             state = await self._engines.state(pod.address)
         except EngineError:
             return {}
-        told = Introduction(
+        info = EngineInfo(
             pod=pod.name,
             revision=pod.revision,
             simulated=state.simulated,
@@ -68,7 +68,7 @@ class Introductions:
             max_num_seqs=state.max_num_seqs,
             launch=_launch(state),
         )
-        return {pod.address.pod_uid: told}
+        return {pod.address.pod_uid: info}
 
 
 def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
@@ -76,9 +76,9 @@ def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted({text for text in texts if text is not None}))
 
 
-def batch_of_all(told: Iterable[Introduction]) -> int | None:
+def batch_of_all(infos: Iterable[EngineInfo]) -> int | None:
     """The maximum batch size that all of them support; None if none reports it."""
-    return min((one.max_num_seqs for one in told if one.max_num_seqs is not None), default=None)
+    return min((one.max_num_seqs for one in infos if one.max_num_seqs is not None), default=None)
 
 
 def _launch(state: EngineState) -> str | None:

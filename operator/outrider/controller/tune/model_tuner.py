@@ -13,7 +13,7 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.cost_models import CostModels, Teaching, described
-from outrider.controller.tune.engine_info import Introduction, Introductions, batch_of_all, each_once
+from outrider.controller.tune.engine_info import EngineInfo, EngineInfos, batch_of_all, each_once
 from outrider.controller.tune.engine_tables import (
     PodMetricsReader,
     PushedTables,
@@ -111,7 +111,7 @@ class ModelTuner:
         )
         self._launched = UnpushedPods()
         self._bare = UnpushedPods()
-        self._introductions = Introductions(engines.client)
+        self._engine_infos = EngineInfos(engines.client)
         self._cost_models = CostModels()
         self._profile = restored.profile if restored else None
         relaunches = restored.relaunches if restored else RelaunchState()
@@ -166,16 +166,16 @@ class ModelTuner:
         apart = bare if observed or not drafting else ()
         if self._profile is None and measured is not None:
             # The first decision about a launch uses the profile that its engines measured.
-            told = await self._introductions.of(reporting)
-            self._profile = newest(None, _of(drafting, told))
+            infos = await self._engine_infos.of(reporting)
+            self._profile = newest(None, _of(drafting, infos))
         decision = self._decide(tick, observed, apart) if tick.decides and reset is None else None
         wanted = self._wanted(tick, decision)
-        teaching = self._cost_models.of_tick(model, rule, decision, drafting, self._introductions.known)
-        push, told = await asyncio.gather(
-            self._push(tick, wanted, teaching), self._introductions.of(reporting)
+        teaching = self._cost_models.of_tick(model, rule, decision, drafting, self._engine_infos.known)
+        push, infos = await asyncio.gather(
+            self._push(tick, wanted, teaching), self._engine_infos.of(reporting)
         )
-        introduced = _of(drafting, told)
-        self._profile = newest(self._profile, introduced)
+        drafting_infos = _of(drafting, infos)
+        self._profile = newest(self._profile, drafting_infos)
         probe = await self._probe(tick, decision, push)
         # Last, since it may have to wait for the API server.
         launch = await self._launches.tick(model, policy, decision, rule, now)
@@ -200,11 +200,11 @@ class ModelTuner:
                 launch=launch,
             ),
             engines=EngineSummary(
-                simulated=each_once(one.simulated for one in told),
-                cuda_graphs=each_once(one.cuda_graphs for one in told),
-                max_num_seqs=model.max_num_seqs or batch_of_all(told),
+                simulated=each_once(one.simulated for one in infos),
+                cuda_graphs=each_once(one.cuda_graphs for one in infos),
+                max_num_seqs=model.max_num_seqs or batch_of_all(infos),
                 profile=self._profile,
-                differing=differing(self._profile, introduced),
+                differing=differing(self._profile, drafting_infos),
             ),
             reset=reset,
         )
@@ -337,9 +337,9 @@ class ModelTuner:
         )
 
 
-def _of(pods: Sequence[EnginePod], told: Sequence[Introduction]) -> tuple[Introduction, ...]:
+def _of(pods: Sequence[EnginePod], infos: Sequence[EngineInfo]) -> tuple[EngineInfo, ...]:
     names = {pod.name for pod in pods}
-    return tuple(one for one in told if one.pod in names)
+    return tuple(one for one in infos if one.pod in names)
 
 
 def _note(model: TunedModel, measured: Measured) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import median
 
-from outrider.controller.tune.engine_info import Introduction
+from outrider.controller.tune.engine_info import EngineInfo
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 
 MAX_DIFFERENCE = 0.1
@@ -49,7 +49,7 @@ class Differing:
         return f"{self.pod} is {abs(self.ratio - 1):.0%} {way}".replace("%", " %")
 
 
-def newest(known: LaunchProfile | None, told: Sequence[Introduction]) -> LaunchProfile | None:
+def newest(known: LaunchProfile | None, told: Sequence[EngineInfo]) -> LaunchProfile | None:
     """The profile to use with these ready pods.
 
     A known profile stays until a pod of its revision measured more points, or until no ready pod is of its
@@ -66,7 +66,7 @@ def newest(known: LaunchProfile | None, told: Sequence[Introduction]) -> LaunchP
     return richest if known is None or richest is None or _size(richest) > _size(known) else known
 
 
-def differing(known: LaunchProfile | None, told: Sequence[Introduction]) -> tuple[Differing, ...]:
+def differing(known: LaunchProfile | None, told: Sequence[EngineInfo]) -> tuple[Differing, ...]:
     """Pods of the profile's revision that differ from it by more than `MAX_DIFFERENCE`."""
     if known is None:
         return ()
