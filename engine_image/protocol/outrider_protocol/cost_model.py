@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import TypeVar
 
-from outrider_protocol.schedule import Schedule
+from outrider_protocol.schedule import Row, Schedule
 
 MAX_KNOTS = 64
 """Batch sizes of one cost model."""
@@ -177,17 +177,28 @@ def check(model: CostModel) -> CostModel:
     _within("contextTokens", model.context_tokens, least=0.0, most=1e9)
     _within("lookSeconds", model.look_seconds, least=0.0, most=1.0)
     for index, limit in enumerate(model.limits.rows):
+        _within(f"limits[{index}].maxBatchSize", limit.max_batch_size or 1, least=1, most=2**31)
         _within(f"limits[{index}].numSpeculativeTokens", limit.num_speculative_tokens, most=MAX_K)
     return model
 
 
 def _limits(value: object) -> Schedule:
     try:
-        return Schedule.from_wire(_list("limits", value, MAX_KNOTS))
+        return Schedule(_each("limits", value, MAX_KNOTS, _limit))
     except CostModelError:
         raise
     except ValueError as error:
         raise CostModelError(f"limits: {error}") from error
+
+
+def _limit(name: str, value: object) -> Row:
+    if not isinstance(value, Mapping) or value.keys() - {"maxBatchSize", "numSpeculativeTokens"}:
+        raise CostModelError(f"{name} must be an object of maxBatchSize and numSpeculativeTokens")
+    size = value.get("maxBatchSize")
+    return Row(
+        None if size is None else _whole(f"{name}.maxBatchSize", size),
+        _whole(f"{name}.numSpeculativeTokens", value.get("numSpeculativeTokens")),
+    )
 
 
 def _list(name: str, value: object, most: int) -> Sequence[object]:

@@ -67,7 +67,12 @@ def test_limits_leave_out_candidates_by_batch_size(batch: int, allowed: tuple[in
         ({"contextSlopes": [0.0, 0.0, -1e-9]}, r"contextSlopes\[2\]"),
         ({"limits": [{"maxBatchSize": 8, "numSpeculativeTokens": 2}]}, "limits"),
         ({"limits": [{"numSpeculativeTokens": 2}, {"numSpeculativeTokens": 2}]}, "limits"),
-        ({"limits": [{"numSpeculativeTokens": None}]}, "limits: row 0"),
+        ({"limits": [{"numSpeculativeTokens": None}]}, r"limits\[0\]"),
+        ({"limits": [{"numSpeculativeTokens": 2, "another": 1}]}, r"limits\[0\]"),
+        (
+            {"limits": [{"maxBatchSize": 2**32, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]},
+            "limits",
+        ),
         ({"lookSeconds": "0"}, "lookSeconds"),
         ({"another": 1}, "not known"),
     ],
