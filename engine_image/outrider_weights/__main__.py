@@ -28,12 +28,12 @@ def main(environment: Mapping[str, str]) -> int:
     log.setLevel(logging.INFO)
     end = Path(environment.get(TERMINATION_LOG_VARIABLE, "/dev/termination-log"))
     try:
-        told = bring(read(environment), port=int(environment.get(PORT_VARIABLE, "0")))
+        results = bring(read(environment), port=int(environment.get(PORT_VARIABLE, "0")))
     except DownloadError as error:
         log.error("%s: %s", error.reason, error.message)
         end.write_text(json.dumps({"reason": error.reason, "message": error.message}), encoding="utf-8")
         return 1
-    end.write_text(json.dumps({"weights": told}), encoding="utf-8")
+    end.write_text(json.dumps({"weights": results}), encoding="utf-8")
     return 0
 
 

@@ -159,8 +159,8 @@ def resolve(artifact: BucketArtifact) -> BucketSnapshot:
         listed = chain.from_iterable(obstore.list(_store(artifact), artifact.folder or None))
         entries = list(islice(listed, MAX_FILES + 1))
     if len(entries) > MAX_FILES:
-        told = f"{uri} has more than {MAX_FILES} objects: correct the uri"
-        raise DownloadError(Reason.FAILED, told)
+        message = f"{uri} has more than {MAX_FILES} objects: correct the uri"
+        raise DownloadError(Reason.FAILED, message)
     found = [
         File(name_below(artifact.folder, entry["path"]), entry["size"], entry["e_tag"])
         for entry in entries
@@ -172,8 +172,8 @@ def resolve(artifact: BucketArtifact) -> BucketSnapshot:
         raise DownloadError(Reason.NOT_FOUND, f"{uri}: nothing lies there; correct the uri")
     snapshot = BucketSnapshot(artifact, files)
     if artifact.revision not in (None, snapshot.revision):
-        told = f"{uri} has revision {snapshot.revision} now; correct the revision, or leave it out"
-        raise DownloadError(Reason.NOT_FOUND, told)
+        message = f"{uri} has revision {snapshot.revision} now; correct the revision, or leave it out"
+        raise DownloadError(Reason.NOT_FOUND, message)
     return snapshot
 
 

@@ -30,14 +30,14 @@ def describe(folder: Path) -> dict[str, int | str]:
     """What the file says. Absent facts are left out, and all of them where nothing is readable."""
     raw = _read(folder / "config.json")
     found: dict[str, int | str | None] = {name: _size(raw, key) for name, key in _FIELDS.items()}
-    experts = (told for key in _EXPERTS if (told := _size(raw, key)) is not None)
+    experts = (value for key in _EXPERTS if (value := _size(raw, key)) is not None)
     found["experts"] = next(experts, None) or _experts_of_layers(raw)
     found["madeForMethod"] = _word(raw.get("speculators_model_type"))
     found["madeForTokens"] = _speculated(raw)
     found["chatTemplate"] = _chat_template(folder)
     found["architecture"] = _architecture(raw)
     found["layerKinds"] = _layer_kinds(raw)
-    return {name: told for name, told in found.items() if told is not None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _read(path: Path) -> Mapping[str, object]:
@@ -48,38 +48,38 @@ def _read(path: Path) -> Mapping[str, object]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _word(told: object, longest: int = _MAX_WORD) -> str | None:
-    return told if isinstance(told, str) and 0 < len(told) <= longest and told.isascii() else None
+def _word(value: object, longest: int = _MAX_WORD) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= longest and value.isascii() else None
 
 
 def _architecture(raw: Mapping[str, object]) -> str | None:
     """vLLM takes the first that it knows; weights name one."""
-    told = raw.get("architectures")
-    return _word(told[0], _MAX_NAME) if isinstance(told, list) and told else None
+    value = raw.get("architectures")
+    return _word(value[0], _MAX_NAME) if isinstance(value, list) and value else None
 
 
 def _layer_kinds(raw: Mapping[str, object]) -> str | None:
     """Each kind once, in alphabetical order; of the text model, where there are others."""
     for part in _parts(raw):
-        told = next((part[key] for key in _LAYERS if isinstance(part.get(key), list)), None)
-        if isinstance(told, list):
-            kinds = {word for kind in told if (word := _word(kind)) is not None and "," not in word}
+        value = next((part[key] for key in _LAYERS if isinstance(part.get(key), list)), None)
+        if isinstance(value, list):
+            kinds = {word for kind in value if (word := _word(kind)) is not None and "," not in word}
             return ",".join(sorted(kinds)[:_MAX_KINDS]) or None
     return None
 
 
 def _speculated(raw: Mapping[str, object]) -> int | None:
     """Tokens of a draft; vLLM takes those of the first proposal method, too."""
-    told = raw.get("speculators_config")
-    methods = told.get("proposal_methods") if isinstance(told, Mapping) else None
+    value = raw.get("speculators_config")
+    methods = value.get("proposal_methods") if isinstance(value, Mapping) else None
     first = methods[0] if isinstance(methods, list) and methods else None
     return _whole(first.get("speculative_tokens")) if isinstance(first, Mapping) else None
 
 
 def _experts_of_layers(raw: Mapping[str, object]) -> int | None:
     """Where layers differ, those of the layer with most."""
-    lists = [told for part in _parts(raw) if isinstance(told := part.get("block_configs"), list)]
-    layers = [layer for told in lists for layer in told if isinstance(layer, Mapping)]
+    lists = [value for part in _parts(raw) if isinstance(value := part.get("block_configs"), list)]
+    layers = [layer for value in lists for layer in value if isinstance(layer, Mapping)]
     sizes = [size for layer in layers if (size := _whole(layer.get("n_routed_experts"))) is not None]
     return max(sizes, default=None)
 
@@ -101,8 +101,8 @@ def _parts(raw: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 def _size(raw: Mapping[str, object], key: str) -> int | None:
     sizes = (part.get(key) for part in _parts(raw))
-    return next((size for told in sizes if (size := _whole(told)) is not None), None)
+    return next((size for value in sizes if (size := _whole(value)) is not None), None)
 
 
-def _whole(told: object) -> int | None:
-    return told if type(told) is int and told > 0 else None
+def _whole(value: object) -> int | None:
+    return value if type(value) is int and value > 0 else None

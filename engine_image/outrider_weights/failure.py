@@ -54,5 +54,5 @@ def explained(error: Exception, what: str) -> DownloadError:
         return DownloadError(Reason.NOT_FOUND, f"{what}: the hub has no such names; correct the uri")
     if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
         return DownloadError(Reason.REFUSED, f"the hub refuses {what}: {_TOKEN}")
-    told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return DownloadError(Reason.FAILED, f"{what}: {told}")
+    cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return DownloadError(Reason.FAILED, f"{what}: {cause}")

@@ -78,9 +78,9 @@ class HubSnapshot(Snapshot):
         if _digest(path, file) != file.digest:
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-            told = f"{file.name} of {self._repository} is not what the hub has at this commit"
+            message = f"{file.name} of {self._repository} is not what the hub has at this commit"
             raise DownloadError(
-                Reason.CHECKSUM, f"{told}; it is fetched again. If this stays, check the volume"
+                Reason.CHECKSUM, f"{message}; it is fetched again. If this stays, check the volume"
             )
 
 

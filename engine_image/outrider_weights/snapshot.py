@@ -121,7 +121,7 @@ def check_space(snapshots: Iterable[Snapshot], volume: Path) -> None:
     missing = sum(max(0, snapshot.size - snapshot.on_disk(volume)) for snapshot in snapshots)
     free = shutil.disk_usage(volume).free
     if missing > free:
-        told = f"{missing / 1e9:.1f} GB are missing and the volume has {free / 1e9:.1f} GB free"
+        message = f"{missing / 1e9:.1f} GB are missing and the volume has {free / 1e9:.1f} GB free"
         raise DownloadError(
-            Reason.VOLUME_FULL, f"{told}: use a larger claim, or remove files that are not needed"
+            Reason.VOLUME_FULL, f"{message}: use a larger claim, or remove files that are not needed"
         )

@@ -26,21 +26,21 @@ class Overspent:
     rest: float
 
 
-def tuning_rests(told: Overspent) -> str:
+def tuning_rests(used: Overspent) -> str:
     """The note of an Event about a tick."""
     return (
-        f"Outrider tunes this model only every {told.rest:.0f} s, because one tick took {told.spent:.1f} s"
-        f" of CPU and may take {told.budget:g} s. If the pause exceeds the operator's tuning.lease,"
+        f"Outrider tunes this model only every {used.rest:.0f} s, because one tick took {used.spent:.1f} s"
+        f" of CPU and may take {used.budget:g} s. If the pause exceeds the operator's tuning.lease,"
         " engines use the static schedule. To change it, split the model into several with fewer"
         " replicas, or lower numSpeculativeTokens or max-num-seqs."
     )
 
 
-def planning_rests(told: Overspent) -> str:
+def planning_rests(used: Overspent) -> str:
     """The note of an Event about a reconcile."""
     return (
-        f"Outrider reconciles this model again in {told.rest:.0f} s and doubles that time, because one"
-        f" reconcile took {told.spent:.1f} s of CPU and may take {told.budget:g} s. To change it, make the"
+        f"Outrider reconciles this model again in {used.rest:.0f} s and doubles that time, because one"
+        f" reconcile took {used.spent:.1f} s of CPU and may take {used.budget:g} s. To change it, make the"
         " spec smaller, podTemplate and engine.args first."
     )
 

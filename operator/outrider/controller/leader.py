@@ -175,10 +175,10 @@ class Leader:
         return max(again or 0.0, self._cpu.rest(key)) or again
 
     async def _tell_of_cpu(self, key: Key) -> None:
-        told, stored = self._overspent.pop(key, None), self._store.models.get(key)
-        if told is not None and stored is not None:
+        overspent, stored = self._overspent.pop(key, None), self._store.models.get(key)
+        if overspent is not None and stored is not None:
             owner = Owner(key.namespace, key.name, stored.metadata.uid)
-            await self._events.emit(owner, EventReason.CPU_BUDGET_EXCEEDED, planning_rests(told))
+            await self._events.emit(owner, EventReason.CPU_BUDGET_EXCEEDED, planning_rests(overspent))
 
     async def _tune(self) -> None:
         settings = self._settings

@@ -48,9 +48,9 @@ def selected_memory(spec: Spec) -> float | None:
     A profile's name is rounded up, so a partition has no more than that.
     """
     resource = _of_resources(spec)
-    told = _mib(spec, MEMORY if resource is None else f"{resource[0]}.memory")
+    labelled = _mib(spec, MEMORY if resource is None else f"{resource[0]}.memory")
     found = resource or _of_product(spec)
-    return told if told is not None or found is None else int(found[2]) * _GIB
+    return labelled if labelled is not None or found is None else int(found[2]) * _GIB
 
 
 def asks_for_a_gpu(spec: Spec) -> bool:

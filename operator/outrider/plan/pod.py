@@ -97,8 +97,8 @@ def _annotated(template: Json, launch: EngineLaunch) -> Json:
     assert isinstance(own, dict)
     others = {key: value for key, value in own.items() if key != ANNOTATION}
     text = str(launch.launch)
-    told: Json = {ANNOTATION: text} if text else {}
-    return {**template, "metadata": {**metadata, "annotations": {**others, **told}}}
+    ours: Json = {ANNOTATION: text} if text else {}
+    return {**template, "metadata": {**metadata, "annotations": {**others, **ours}}}
 
 
 def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, settings: PlanSettings) -> Json:

@@ -158,8 +158,8 @@ def _loads(engine: Engine, text: str) -> tuple[int, ...]:
     for index, part in enumerate(text.split(",")):
         number = whole_number(part.strip(), least=1, most=most)
         if number is None:
-            told = f"must be a whole number from 1 to {most}"
-            raise CommandError(f"--load: entry {index} is {part.strip()!r}, {told}")
+            wanted_form = f"must be a whole number from 1 to {most}"
+            raise CommandError(f"--load: entry {index} is {part.strip()!r}, {wanted_form}")
         found.append(number)
     return tuple(found)
 

@@ -76,8 +76,8 @@ def _of_table(table: ThroughputTable, setting: Setting) -> Subject:
         notes.append(f"table {table.name}: unknown keys are ignored: {', '.join(table.ignored)}")
     if beyond:
         measured = f"{table.batch_sizes[0]} to {table.batch_sizes[-1]}"
-        told = ", ".join(map(str, beyond))
-        notes.append(f"table {table.name} was measured at {measured} streams; extrapolated: {told}")
+        listed = ", ".join(map(str, beyond))
+        notes.append(f"table {table.name} was measured at {measured} streams; extrapolated: {listed}")
     return Subject(
         table.name,
         lambda tuner: check_tuner(table, tuner),

@@ -95,13 +95,13 @@ def _result(needs: Needs, end: Terminated) -> WeightsStatus | None:
     if end.exit_code != 0:
         return None
     try:
-        told = read_as(WEIGHTS_RESULT, end.message, _RESULT).weights
+        reported = read_as(WEIGHTS_RESULT, end.message, _RESULT).weights
     except ValueError:
         return None
     uris = {artifact.role: artifact.uri for artifact in needs.artifacts}
-    if told.keys() != uris.keys():
+    if reported.keys() != uris.keys():
         return None
-    there = {role: _status(uris[role], artifact) for role, artifact in told.items()}
+    there = {role: _status(uris[role], artifact) for role, artifact in reported.items()}
     return WeightsStatus(wanted=needs.digest, model=there.get(MODEL), drafter=there.get(DRAFTER))
 
 

@@ -91,8 +91,8 @@ class Groups:
         found = next((end for pod in pods if (end := end_of(pod, self._now()))), None)
         if found is not None:
             self._ends[key] = (revision, found)
-        of, told = self._ends.get(key, ("", None))
-        return told if of == revision else None
+        of, cause = self._ends.get(key, ("", None))
+        return cause if of == revision else None
 
 
 def refusal(model: SpeculativeModel, error: Refused) -> DegradedCause | None:

@@ -29,7 +29,7 @@ from outrider.controller.reconcile.observation import Observer
 from outrider.controller.reconcile.readiness import DegradedCause, cause
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.revisions import Revisions
-from outrider.controller.reconcile.rollouts import Rollouts, told
+from outrider.controller.reconcile.rollouts import Rollouts, returned_because
 from outrider.controller.store import Reconciled, Store
 from outrider.controller.stored import Key, StoredModel
 from outrider.controller.traces import annotate_span
@@ -260,7 +260,7 @@ class Reconciler:
             if download.lost:
                 await self._children.forget_done_job(key, download.name)
             return await self._observer.downloading(key, this.model, download)
-        rolled_back = told(self._rollouts.memory(key))
+        rolled_back = returned_because(self._rollouts.memory(key))
         besides = rolled_back or this.besides or groups.trouble or _not_tuned(this.model)
         return self._observer.progress(key, this.rendered, wanted, besides=besides, groups=groups)
 

@@ -109,28 +109,28 @@ def status_part(report: Report, before: Status, *, generation: int, now: datetim
 
 def transitions(before: Status, statements: tuple[ConditionUpdate, ...]) -> list[tuple[EventReason, str]]:
     """The Events for the changes between two statuses, as reason and note."""
-    told: list[tuple[EventReason, str]] = []
+    events: list[tuple[EventReason, str]] = []
     now_by_type = {statement.type: statement for statement in statements}
     ready, was_ready = now_by_type[ConditionType.READY], before.condition(ConditionType.READY)
     if ready.status is ConditionStatus.TRUE and not _true(was_ready):
-        told.append((EventReason.READY, ready.message))
+        events.append((EventReason.READY, ready.message))
     if ready.status is ConditionStatus.FALSE and _true(was_ready):
-        told.append((EventReason.NOT_READY, f"{ready.reason}: {ready.message}"))
+        events.append((EventReason.NOT_READY, f"{ready.reason}: {ready.message}"))
     degraded, was_degraded = now_by_type.get(ConditionType.DEGRADED), before.condition(ConditionType.DEGRADED)
     if degraded is not None and (was_degraded is None or was_degraded.reason != degraded.reason):
-        told.append((EventReason.DEGRADED, f"{degraded.reason}: {degraded.message}"))
+        events.append((EventReason.DEGRADED, f"{degraded.reason}: {degraded.message}"))
     # A failing pod that was only deleted has not recovered.
     over = ready.status is ConditionStatus.TRUE or _was_blocked(before)
     if degraded is None and was_degraded is not None and over:
-        told.append((EventReason.RECOVERED, f"{was_degraded.reason} ended."))
+        events.append((EventReason.RECOVERED, f"{was_degraded.reason} ended."))
     progress, was_progress = (
         now_by_type[ConditionType.PROGRESSING],
         before.condition(ConditionType.PROGRESSING),
     )
     in_place = ProgressingReason.IN_PLACE
     if progress.reason is in_place and (was_progress is None or was_progress.reason != in_place):
-        told.append((EventReason.ROLLING_OUT_IN_PLACE, progress.message))
-    return told
+        events.append((EventReason.ROLLING_OUT_IN_PLACE, progress.message))
+    return events
 
 
 def _was_blocked(before: Status) -> bool:

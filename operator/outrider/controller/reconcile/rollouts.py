@@ -169,7 +169,7 @@ def _share(pods: IntOrPercent, replicas: int) -> int:
     return replicas * int(pods.removesuffix("%")) // 100 if isinstance(pods, str) else pods
 
 
-def told(memory: Memory) -> DegradedCause | None:
+def returned_because(memory: Memory) -> DegradedCause | None:
     """The cause for a rollout that was rolled back; None without one."""
     if memory.failed is None or memory.good is None:
         return None

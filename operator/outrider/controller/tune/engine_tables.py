@@ -240,9 +240,9 @@ class PushedTables:
                 self._pods.pop(failed.pod, None)
 
     def _remember_self_tests(self, report: PushReport) -> None:
-        told = {o.pod: o.failed_k for o in report.outcomes if o.failed_k is not None}
+        reported = {o.pod: o.failed_k for o in report.outcomes if o.failed_k is not None}
         present = {outcome.pod for outcome in report.outcomes}
-        known = {pod: failed for pod, failed in self._told.items() if pod in present} | told
+        known = {pod: failed for pod, failed in self._told.items() if pod in present} | reported
         earlier = self._told.get(_EARLIER)
         if earlier is not None and not present <= known.keys():
             known[_EARLIER] = earlier

@@ -49,30 +49,30 @@ class Differing:
         return f"{self.pod} is {abs(self.ratio - 1):.0%} {way}".replace("%", " %")
 
 
-def newest(known: LaunchProfile | None, told: Sequence[EngineInfo]) -> LaunchProfile | None:
+def newest(known: LaunchProfile | None, infos: Sequence[EngineInfo]) -> LaunchProfile | None:
     """The profile to use with these ready pods.
 
     A known profile stays until a pod of its revision measured more points, or until no ready pod is of its
-    revision. `told`: the facts of all ready pods with a drafter that have answered.
+    revision. `infos`: the facts of all ready pods with a drafter that have answered.
     """
-    revisions = {one.revision for one in told}
-    if known is not None and told and known.revision not in revisions:
+    revisions = {one.revision for one in infos}
+    if known is not None and infos and known.revision not in revisions:
         known = None
     maps = [
-        LaunchProfile(one.revision, one.pod, one.step_times) for one in told if one.step_times is not None
+        LaunchProfile(one.revision, one.pod, one.step_times) for one in infos if one.step_times is not None
     ]
     same = [one for one in maps if known is None or one.revision == known.revision]
     richest = max(same, key=_size, default=known)
     return richest if known is None or richest is None or _size(richest) > _size(known) else known
 
 
-def differing(known: LaunchProfile | None, told: Sequence[EngineInfo]) -> tuple[Differing, ...]:
+def differing(known: LaunchProfile | None, infos: Sequence[EngineInfo]) -> tuple[Differing, ...]:
     """Pods of the profile's revision that differ from it by more than `MAX_DIFFERENCE`."""
     if known is None:
         return ()
     found = (
         Differing(one.pod, ratio)
-        for one in told
+        for one in infos
         if one.revision == known.revision
         and one.step_times is not None
         and (ratio := _ratio(one.step_times, known.step_times)) is not None
@@ -84,9 +84,9 @@ def describe(known: LaunchProfile | None, differing: Sequence[Differing]) -> str
     """A summary for the status in one line; None without a profile."""
     if known is None:
         return None
-    told = f"{_size(known)} cells, measured by {known.pod} before it served"
+    head = f"{_size(known)} cells, measured by {known.pod} before it served"
     more = len(differing) - _MAX_NAMED
-    return "; ".join([told, *map(str, differing[:_MAX_NAMED]), *([f"and {more} more"] if more > 0 else [])])
+    return "; ".join([head, *map(str, differing[:_MAX_NAMED]), *([f"and {more} more"] if more > 0 else [])])
 
 
 def _ratio(found: StepTimeProfile, known: StepTimeProfile) -> float | None:

@@ -42,14 +42,14 @@ def mismatch(speculation: Speculation, weights: WeightsStatus) -> str | None:
 def advice(spec: Spec, weights: WeightsStatus) -> str | None:
     """What engines will take, and will not go as well as it could; None where nothing is known."""
     target, drafter = weights.model, weights.drafter
-    told = [no_room(spec, weights), _independent_ranks(spec, target)]
+    notes = [no_room(spec, weights), _independent_ranks(spec, target)]
     if drafter is not None:
-        told.append(_other_length(spec.speculation, drafter))
+        notes.append(_other_length(spec.speculation, drafter))
     if target is not None and drafter is not None and spec.speculation.method is Method.DRAFT_MODEL:
-        told += [_short(spec, target, drafter), _other_template(target, drafter)]
+        notes += [_short(spec, target, drafter), _other_template(target, drafter)]
     if target is not None and drafter is not None and TRAITS[spec.speculation.method].is_head:
-        told.append(_trained_short(spec, target, drafter))
-    return "; ".join(each for each in told if each) or None
+        notes.append(_trained_short(spec, target, drafter))
+    return "; ".join(each for each in notes if each) or None
 
 
 def _independent_ranks(spec: Spec, target: ArtifactStatus | None) -> str | None:
@@ -69,8 +69,8 @@ def _other_length(speculation: Speculation, drafter: ArtifactStatus) -> str | No
     trained, wanted = drafter.made_for_tokens, speculation.num_speculative_tokens
     if trained is None or wanted is None or trained == wanted:
         return None
-    told = f"the drafter was made for drafts of {trained} tokens, and numSpeculativeTokens is {wanted}"
-    return f"{told}: later tokens are guesses" if wanted > trained else f"{told}: longer drafts are not tried"
+    gap = f"the drafter was made for drafts of {trained} tokens, and numSpeculativeTokens is {wanted}"
+    return f"{gap}: later tokens are guesses" if wanted > trained else f"{gap}: longer drafts are not tried"
 
 
 def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:
@@ -79,10 +79,10 @@ def _short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str |
     longest, drafted = spec.model.longest_context or target.longest_context, drafter.longest_context
     if longest is None or drafted is None or drafted >= longest:
         return None
-    told = f"the drafter was made for {drafted} tokens, and the engine takes {longest}"
+    gap = f"the drafter was made for {drafted} tokens, and the engine takes {longest}"
     if not spec.live and spec.engine.model_runner is not ModelRunner.V1:
-        return f"{told}: longer requests are not drafted, and on V2 vLLM 0.33 refuses them"
-    return f"{told}: longer requests continue without drafts"
+        return f"{gap}: longer requests are not drafted, and on V2 vLLM 0.33 refuses them"
+    return f"{gap}: longer requests continue without drafts"
 
 
 def _trained_short(spec: Spec, target: ArtifactStatus, drafter: ArtifactStatus) -> str | None:

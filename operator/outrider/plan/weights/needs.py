@@ -37,13 +37,13 @@ class Artifact:
     def to_wire(self) -> Json:
         """As the download program reads it."""
         place = parse_uri(self.uri)
-        told: Json = {"role": self.role}
+        wire: Json = {"role": self.role}
         if place.bucket is None:
-            told["repository"] = place.path
+            wire["repository"] = place.path
         else:
-            told |= {"bucket": place.bucket, "folder": place.path}
+            wire |= {"bucket": place.bucket, "folder": place.path}
         more = {"revision": self.revision, "endpoint": self.endpoint if self.in_a_bucket else None}
-        return {**told, **{name: value for name, value in more.items() if value is not None}}
+        return {**wire, **{name: value for name, value in more.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Needs:
     @property
     def digest(self) -> str:
         """Changes with every wish that another download has to fulfil."""
-        told = json.dumps([self.claim, [artifact.to_wire() for artifact in self.artifacts]], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:10]
+        text = json.dumps([self.claim, [artifact.to_wire() for artifact in self.artifacts]], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def needs_of(model: SpeculativeModel) -> Needs | None:

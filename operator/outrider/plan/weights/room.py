@@ -40,6 +40,6 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
 
 def gpu_memory(spec: Spec) -> float | None:
     """Bytes of each GPU at most, by the partition or nodes that the manifest asks for; None: unknown."""
-    told = selected_memory(spec)
+    labelled = selected_memory(spec)
     found = _IN_A_PRODUCT.search(selected(spec, PRODUCT) or "")
-    return told if told is not None or found is None else int(found[1]) * _GIB
+    return labelled if labelled is not None or found is None else int(found[1]) * _GIB

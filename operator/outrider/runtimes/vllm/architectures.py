@@ -142,5 +142,5 @@ def _volume_path(artifact: ArtifactStatus, uri: str) -> str:
 
 
 def _kinds(artifact: ArtifactStatus | None) -> frozenset[str]:
-    told = None if artifact is None else artifact.layer_kinds
-    return frozenset(told.split(",")) if told else frozenset()
+    listed = None if artifact is None else artifact.layer_kinds
+    return frozenset(listed.split(",")) if listed else frozenset()

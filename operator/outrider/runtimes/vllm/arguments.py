@@ -173,5 +173,5 @@ def _item(flag: str, item: Scalar) -> str:
 
 
 def _like_a_flag(flag: str, value: str) -> ValueError:
-    told = f"{shortened(value, 40)} would be read as a flag, and not as a value"
-    return ValueError(f"spec.engine.args.{flag}: {told}; write each flag under its own name")
+    why = f"{shortened(value, 40)} would be read as a flag, and not as a value"
+    return ValueError(f"spec.engine.args.{flag}: {why}; write each flag under its own name")

@@ -112,7 +112,7 @@ class KnownDefect:
         """Such as ``vllm#44740, vllm#57475``."""
         return ", ".join(f"vllm#{number}" for number in self.upstream)
 
-    def told(self, *, certain: bool = True) -> str:
+    def phrase(self, *, certain: bool = True) -> str:
         """One sentence, without an end mark."""
         source = f" ({self.numbers})" if self.upstream else ""
         what = self.what if certain else f"if {self.when}: {self.what}"
@@ -326,7 +326,9 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
 def refusal(spec: Spec, weights: WeightsStatus | None) -> str | None:
     """Why no pod is made of this launch; None where nothing known ends it or falsifies its answers."""
     met = met_by(spec, weights, Severity.REFUSED)
-    return next((f"vLLM {spec.engine.version}: {defect.told()}" for defect, certain in met if certain), None)
+    return next(
+        (f"vLLM {spec.engine.version}: {defect.phrase()}" for defect, certain in met if certain), None
+    )
 
 
 def advice(spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
@@ -337,7 +339,7 @@ def advice(spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
     refused = ((defect, sure) for defect, sure in met_by(spec, weights, Severity.REFUSED) if not sure)
     advised = ((defect, sure) for defect, sure in met_by(spec, weights, Severity.ADVISED) if sure)
     return tuple(
-        f"vLLM {spec.engine.version}: {defect.told(certain=sure)}" for defect, sure in (*refused, *advised)
+        f"vLLM {spec.engine.version}: {defect.phrase(certain=sure)}" for defect, sure in (*refused, *advised)
     )
 
 

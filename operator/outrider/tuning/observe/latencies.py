@@ -39,10 +39,10 @@ class Latencies:
 
 def pooled(parts: Iterable[Latencies | None]) -> Latencies | None:
     """Add the histograms of all pods; None if there is none, or if their edges differ."""
-    told = [part for part in parts if part is not None]
-    if not told or any(part.edges != told[0].edges for part in told):
+    known = [part for part in parts if part is not None]
+    if not known or any(part.edges != known[0].edges for part in known):
         return None
-    total = told[0]
-    for part in told[1:]:
+    total = known[0]
+    for part in known[1:]:
         total = total.plus(part)
     return total
