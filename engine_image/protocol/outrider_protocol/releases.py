@@ -77,6 +77,10 @@ PIPELINE_SINCE: Mapping[str, Version] = {
     method: parse_version(release) for method, release in _FILE["pipeline"].items()
 }
 """Method -> the first version that drafts by it with pipeline stages, on the V2 runner."""
+ADAPTIVE_SINCE: Mapping[str, Version] = {
+    method: parse_version(release) for method, release in _FILE["adaptive_verification"].items()
+}
+"""Method -> the first version that verifies its drafts adaptively, on the V2 runner."""
 RESPONSES: Mapping[str, Mapping[Runner, Mapping[Version, Response]]] = {
     name: {Runner(runner): _spans(spans) for runner, spans in runners.items()}
     for name, runners in _FILE["responses"].items()

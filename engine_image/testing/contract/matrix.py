@@ -8,8 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from engine_image.testing.contract.source import Function, Source
-from outrider_protocol.releases import MODULES, PARALLEL, RESPONSES, Response, Runner, Version, response
+from engine_image.testing.contract.source import Function, Source, attributes
+from outrider_protocol.releases import (
+    ADAPTIVE_SINCE,
+    MODULES,
+    PARALLEL,
+    RESPONSES,
+    Response,
+    Runner,
+    Version,
+    response,
+)
 
 CONFIG = "vllm/config/vllm.py"
 SPECULATIVE = "vllm/config/speculative.py"
@@ -20,6 +29,10 @@ SEVERAL_MODULES = "/multi_module_mtp/"
 BASE_PROPOSER = "vllm/v1/spec_decode/llm_base_proposer.py"
 
 _WEAKEST_FIRST = (Response.BREAKS, Response.FULL_LENGTH, Response.FOLLOWS)
+
+_ADAPTIVE = "enable_adaptive_verification"
+_NO_DRAFTS = frozenset({"extract_hidden_states"})
+"""They inherit what a drafter has, and draft nothing."""
 
 UNREADABLE = frozenset({("dspark", Runner.V1)})
 """dspark takes EAGLE's branch on V1, whose proposer cannot load its weights; no rule here shows that."""
@@ -35,7 +48,22 @@ def differences(source: Source, version: Version) -> list[str]:
             expected, read = response(name, runner, version), read_response(source, name, runner)
             if expected is not read:
                 found.append(f"{name} on {runner}: the table says {expected}, the source {read}")
+    for method in sorted(RESPONSES.keys() - _NO_DRAFTS):
+        listed = method in ADAPTIVE_SINCE and version >= ADAPTIVE_SINCE[method]
+        if listed is not verifies_adaptively(source, method):
+            found.append(f"{method} verified adaptively: the table says {listed}, the source {not listed}")
     return found
+
+
+def verifies_adaptively(source: Source, method: str) -> bool:
+    """Whether the V2 runner can leave drafts of a method unverified, by its speculator and the checks."""
+    speculators = [] if PARALLEL in method else _classes_of(source, V2_SPECULATORS, "init_speculator", method)
+    checked = source.definition(SPECULATIVE, "SpeculativeConfig")
+    for branch in _branches(checked):
+        test = ast.unparse(branch.test)
+        if test == f"self.method != 'dspark' and self.{_ADAPTIVE}" and method != "dspark":
+            return False
+    return any(_ADAPTIVE in attributes(base) for place in speculators for _, base in source.bases(*place))
 
 
 def read_response(source: Source, name: str, runner: Runner) -> Response | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
-from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWN_VOCABULARY, SpeculativeConfig
+from outrider.api.speculative_config import OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
 from outrider.api.tuning import Tuning, TuningMode
 from outrider_protocol.methods import (
@@ -22,6 +23,7 @@ from outrider_protocol.methods import (
     method_named,
     methods_with,
 )
+from outrider_protocol.releases import ADAPTIVE_SINCE
 from outrider_protocol.schedule import Row, Schedule
 
 SUFFIX_TREE_DEPTH = 24
@@ -42,9 +44,8 @@ _OF_ONE_BLOCK = _names(*methods_with(kind=Kind.BLOCK))
 _N = "self.numSpeculativeTokens"
 _DEFAULT_CANDIDATES = f"[0, 1, 2, ({_N} + 1) / 2, {_N}]"
 _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
-_ADAPTIVE = (
-    f"(has(self.config) && has(self.config.{ADAPTIVE_VERIFICATION}) && self.config.{ADAPTIVE_VERIFICATION})"
-)
+_VERIFYING = _names(*(method for method in Method if method in ADAPTIVE_SINCE))
+_ADAPTIVE = "(has(self.verification) && self.verification == 'Adaptive')"
 
 
 def _vllms_name(method: object) -> object:
@@ -53,6 +54,13 @@ def _vllms_name(method: object) -> object:
     if meant is not None and meant != method:
         raise ValueError(f"spec.speculation.method: write {meant} for {shortened(str(method), 40)}")
     return method
+
+
+class Verification(StrEnum):
+    """Which draft tokens the engine verifies."""
+
+    FIXED = "Fixed"
+    ADAPTIVE = "Adaptive"
 
 
 class Speculation(ApiModel):
@@ -75,6 +83,10 @@ class Speculation(ApiModel):
     """The static schedule: every engine starts with it, and returns to it without the operator. A change
     restarts pods only with `tuning.actuation: Rollout`. Default: half of numSpeculativeTokens up to batch
     size 8, 1 up to 32, 0 above."""
+    verification: Verification = Verification.FIXED
+    """The draft tokens that vLLM verifies. Fixed (default): all. Adaptive: those that will probably be
+    accepted (vLLM's adaptive verification). Adaptive needs a GPU, the V2 runner and an attention backend that
+    supports it, such as FlashAttention 3. A change restarts pods."""
     config: SpeculativeConfig = Field(default_factory=dict)
     """Other keys of vLLM's speculative configuration, under vLLM's names. Examples: `prompt_lookup_max: 8`,
     the drafter's `max_model_len: 4096` and `quantization: fp8`, `draft_sample_method: probabilistic`. A draft
@@ -137,11 +149,20 @@ class Speculation(ApiModel):
         return self.method is Method.DRAFT_MODEL or not self.config.get(OWN_VOCABULARY)
 
     @rule(
+        f"!{_ADAPTIVE} || self.method in {_VERIFYING}",
+        "spec.speculation.verification: vLLM has no adaptive verification for method {method}; leave it out. "
+        f"It has it for {', '.join(method for method in Method if method in ADAPTIVE_SINCE)}",
+        field=".verification",
+    )
+    def _method_verifies_adaptively(self) -> bool:
+        return not self.verifies_adaptively or self.method in ADAPTIVE_SINCE
+
+    @rule(
         f"!{_ADAPTIVE} || !{_TUNED}",
-        f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: vLLM then leaves drafted tokens unverified. "
-        "Its counters do not show how many drafts are right, and the tuner would use wrong numbers. "
-        'Set tuning.mode: "Off", or leave the key out',
-        field=".config",
+        "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified. Its counters do "
+        "not show how many drafts are right, and the tuner would use wrong numbers. "
+        'Set tuning.mode: "Off", or verification: Fixed',
+        field=".verification",
     )
     def _adaptive_verification_is_not_tuned(self) -> bool:
         return not self.verifies_adaptively or self.tuning.mode is TuningMode.OFF
@@ -150,9 +171,9 @@ class Speculation(ApiModel):
         f"!{_ADAPTIVE} || !has({_N}) || "
         f"((!has(self.candidates) || self.candidates.all(k, k == {_N})) && "
         f"(!has(self.schedule) || self.schedule.all(row, row.numSpeculativeTokens == {_N})))",
-        f"spec.speculation.config.{ADAPTIVE_VERIFICATION}: the engine keeps one K with it; candidates and "
-        "schedule may name numSpeculativeTokens only, or leave them out",
-        field=".config",
+        "spec.speculation.verification: with Adaptive the engine keeps one K; candidates and schedule may "
+        "name numSpeculativeTokens only, or leave them out",
+        field=".verification",
     )
     def _adaptive_verification_has_one_k(self) -> bool:
         if not self.verifies_adaptively or self.num_speculative_tokens is None:
@@ -293,7 +314,7 @@ class Speculation(ApiModel):
     @property
     def verifies_adaptively(self) -> bool:
         """vLLM decides in each step how many of the drafted tokens it verifies."""
-        return self.config.get(ADAPTIVE_VERIFICATION) is True
+        return self.verification is Verification.ADAPTIVE
 
     @property
     def own_length(self) -> int | None:

@@ -14,6 +14,9 @@ from outrider.api.base import Rule
 from outrider.api.engine_args import Scalar, only_scalars
 from outrider.api.text import shortened
 
+ADAPTIVE_VERIFICATION = "enable_adaptive_verification"
+"""Key with which vLLM verifies only draft tokens that are likely to be accepted."""
+
 OWNED_KEYS: dict[str, str] = {
     "method": "set spec.speculation.method",
     "model": "set spec.speculation.drafter.uri",
@@ -23,6 +26,7 @@ OWNED_KEYS: dict[str, str] = {
     "draft_tensor_parallel_size": "set spec.speculation.drafter.tensorParallelSize",
     "tensor_parallel_size": "set spec.speculation.drafter.tensorParallelSize",
     "parallel_drafting": "set spec.speculation.method to pard or p_eagle",
+    ADAPTIVE_VERIFICATION: "set spec.speculation.verification to Adaptive, or leave it out",
     "target_model_config": "leave it out; it is that of the model",
     "target_parallel_config": "leave it out; it is that of the model",
     "draft_model_config": "leave it out; it is that of the drafter",
@@ -36,9 +40,6 @@ LOSSLESS = ("standard", "block")
 
 OWN_VOCABULARY = "use_heterogeneous_vocab"
 """Key with which vLLM maps tokens between two vocabularies; it drafts only tokens that are in both."""
-
-ADAPTIVE_VERIFICATION = "enable_adaptive_verification"
-"""Key with which vLLM verifies only draft tokens that are likely to be accepted."""
 
 MAX_KEYS = 64
 
@@ -59,9 +60,8 @@ def _check(config: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[
                 f"spec.speculation.config: {shown!r} is not a key of vLLM: small letters, digits and '_', "
                 "such as prompt_lookup_max"
             )
-    for switch in (OWN_VOCABULARY, ADAPTIVE_VERIFICATION):
-        if not isinstance(config.get(switch, False), bool):
-            raise ValueError(f"spec.speculation.config.{switch} must be true or false")
+    if not isinstance(config.get(OWN_VOCABULARY, False), bool):
+        raise ValueError(f"spec.speculation.config.{OWN_VOCABULARY} must be true or false")
     if config.get(SAMPLER, LOSSLESS[0]) not in LOSSLESS:
         raise ValueError(_LOSSY)
     return config
@@ -73,7 +73,7 @@ def _message(key: str) -> str:
 
 # CEL sees only declared properties with a type, so each owned key is declared to be refused by name.
 _SCALAR = {"x-kubernetes-int-or-string": True}
-_TYPES = {"parallel_drafting": {"type": "boolean"}}
+_TYPES = {key: {"type": "boolean"} for key in ("parallel_drafting", ADAPTIVE_VERIFICATION)}
 _SCHEMA = {
     "type": "object",
     "maxProperties": MAX_KEYS,
@@ -88,11 +88,6 @@ _SCHEMA = {
             "type": "boolean",
             "description": "With method draft_model: the drafter has a vocabulary of its own. Tokens that "
             "both have are drafted, greedily.",
-        },
-        ADAPTIVE_VERIFICATION: {
-            "type": "boolean",
-            "description": "vLLM verifies only the drafted tokens that seem likely. Needs tuning.mode Off "
-            "and one K.",
         },
     },
     "x-kubernetes-validations": [

@@ -12,6 +12,7 @@ from outrider.api.drafting import MAX_K
 from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
+from outrider.api.speculation import Verification
 from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWNED_KEYS, SpeculativeConfig
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.flags import Flags
@@ -27,11 +28,13 @@ from outrider_protocol.methods import (
     method_named,
     method_of_drafter,
 )
+from outrider_protocol.releases import ADAPTIVE_SINCE
 
 _CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(SpeculativeConfig)
 FIRST_K = 3
 """Draft length where the source names none. vLLM's rule of thumb is 3 to 5."""
 _CANDIDATES = 8
+_TABLE = "num_speculative_tokens_per_batch_size"
 
 SPECULATIVE_FLAG = "speculative-config"
 _ONE_BY_ONE: Mapping[str, str] = {
@@ -179,14 +182,22 @@ def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Find
     if length is not None:
         wanted["numSpeculativeTokens"] = length
     own_config = _further_keys(config, findings)
-    wanted |= _ks(config, method, length, findings)
+    adaptive = _verifies_adaptively(config, method, findings)
+    if adaptive:
+        wanted["verification"] = str(Verification.ADAPTIVE)
+    else:
+        wanted |= _ks(config, method, length, findings)
     if own_config:
         wanted["config"] = own_config
-    static = traits.tunability is Tunability.STATIC or own_config.get(ADAPTIVE_VERIFICATION) is True
+    static = traits.tunability is Tunability.STATIC or adaptive
     comments = ["This is the speculative configuration of the source."]
     if static or target.data > 1:
         wanted["tuning"] = {"mode": "Off"}
-        if static:
+        if adaptive:
+            comments.append(
+                "The tuner is off, because vLLM's counters do not show which drafts it left unverified."
+            )
+        elif static:
             comments.append("The engine cannot change K with this method, so the tuner is off.")
         else:
             comments.append(
@@ -196,6 +207,24 @@ def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Find
         comments.append("mode: Observe reports what the tuner would do, and changes nothing.")
         wanted["tuning"] = {"mode": "Auto"}
     return Speculating(wanted, tuple(comments), mount)
+
+
+def _verifies_adaptively(config: Json, method: Method, findings: Findings) -> bool:
+    """Whether the source has vLLM verify likely drafts only; `spec.speculation.verification` is the field."""
+    if config.get(ADAPTIVE_VERIFICATION) is not True:
+        return False
+    if method not in ADAPTIVE_SINCE:
+        findings.dropped(
+            f"--speculative-config {ADAPTIVE_VERIFICATION}", f"vLLM does not use it with method {method}"
+        )
+        return False
+    if config.get(_TABLE) is not None:
+        findings.dropped(
+            f"--speculative-config {_TABLE}",
+            "with verification: Adaptive an engine keeps one K; with Fixed, write the rows into "
+            "spec.speculation.schedule",
+        )
+    return True
 
 
 def _method(config: Json) -> Method:
@@ -259,7 +288,7 @@ def _ks(config: Json, method: Method, length: int | None, findings: Findings) ->
     """The static schedule: the one of the source, else its one K, with which its engines run today."""
     if length is None or TRAITS[method].tunability is not Tunability.LIVE:
         return {}
-    rows = list(_rows(config.get("num_speculative_tokens_per_batch_size")))
+    rows = list(_rows(config.get(_TABLE)))
     if rows and max(k for _, k in rows) <= length:
         ks = sorted({0, length, *(k for _, k in rows)})
         schedule: list[JsonValue] = [
@@ -268,9 +297,9 @@ def _ks(config: Json, method: Method, length: int | None, findings: Findings) ->
         schedule.append({"numSpeculativeTokens": rows[-1][1]})
         if len(ks) <= _CANDIDATES and len(schedule) <= 16:
             return {"candidates": list(ks), "schedule": schedule}
-    if config.get("num_speculative_tokens_per_batch_size") is not None:
+    if config.get(_TABLE) is not None:
         findings.dropped(
-            "--speculative-config num_speculative_tokens_per_batch_size",
+            f"--speculative-config {_TABLE}",
             "spec.speculation.schedule has no row for some of it; write the rows there",
         )
     return {"schedule": [{"numSpeculativeTokens": length}]}

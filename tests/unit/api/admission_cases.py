@@ -62,6 +62,10 @@ def _speculation(name: str, refused: str | None = None, **fields: object) -> Adm
     return AdmissionCase(name, {"spec": {"speculation": fields}}, refused)
 
 
+def _adaptive(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
+    return _speculation(name, refused, **{"verification": "Adaptive", "tuning": {"mode": "Off"}, **fields})
+
+
 def _tuning(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
     return AdmissionCase(name, {"spec": {"speculation": {"tuning": fields}}}, refused)
 
@@ -490,53 +494,44 @@ ENGINES = (
         method="draft_model",
         config={"use_heterogeneous_vocab": "yes"},
     ),
-    _speculation(
-        "adaptive verification beside live tuning",
-        "spec.speculation.config.enable_adaptive_verification: vLLM then leaves drafted tokens unverified",
-        config={"enable_adaptive_verification": True},
+    *(
+        _adaptive(
+            f"adaptive verification with {tuning}",
+            "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified",
+            tuning=tuning,
+        )
+        for tuning in ({}, {"actuation": "Rollout"}, {"mode": "Observe"})
     ),
-    _speculation(
-        "adaptive verification beside tuning by rollouts",
-        "spec.speculation.config.enable_adaptive_verification: vLLM then leaves drafted tokens unverified",
-        config={"enable_adaptive_verification": True},
-        tuning={"actuation": "Rollout"},
-    ),
-    _speculation(
-        "adaptive verification that is observed",
-        "spec.speculation.config.enable_adaptive_verification: vLLM then leaves drafted tokens unverified",
-        config={"enable_adaptive_verification": True},
-        tuning={"mode": "Observe"},
-    ),
-    _speculation(
+    _adaptive(
         "adaptive verification beside a table",
-        "spec.speculation.config.enable_adaptive_verification: the engine keeps one K with it",
-        config={"enable_adaptive_verification": True},
+        "spec.speculation.verification: with Adaptive the engine keeps one K",
         schedule=[_row(5, 8), _row(0)],
-        tuning={"mode": "Off"},
     ),
-    _speculation(
-        "adaptive verification with one K",
-        config={"enable_adaptive_verification": True},
-        tuning={"mode": "Off"},
-    ),
-    _speculation(
+    _adaptive("adaptive verification with one K"),
+    _adaptive(
         "adaptive verification with one K that is named",
-        config={"enable_adaptive_verification": True},
         candidates=[5],
         tuning={"mode": "Off", "actuation": "Rollout"},
     ),
+    _adaptive("adaptive verification of a method whose K is fixed", method="dspark"),
+    _speculation("no adaptive verification", verification="Fixed"),
     _speculation(
-        "adaptive verification of a method whose K is fixed",
-        method="dspark",
-        config={"enable_adaptive_verification": True},
+        "adaptive verification of drafts without probabilities",
+        "spec.speculation.verification: vLLM has no adaptive verification for method ngram; leave it out",
+        method="ngram",
+        drafter=None,
+        verification="Adaptive",
         tuning={"mode": "Off"},
     ),
-    _speculation("no adaptive verification", config={"enable_adaptive_verification": False}),
-    _speculation(
-        "adaptive verification that is a word",
-        "spec.speculation.config.enable_adaptive_verification",
-        config={"enable_adaptive_verification": "yes"},
-        tuning={"mode": "Off"},
+    _adaptive("another verification", "spec.speculation.verification", verification="Sometimes"),
+    *(
+        _speculation(
+            f"adaptive verification {value} among vLLM's own keys",
+            "spec.speculation.config.enable_adaptive_verification is set by Outrider: set "
+            "spec.speculation.verification to Adaptive",
+            config={"enable_adaptive_verification": value},
+        )
+        for value in (True, False)
     ),
     *(
         _args(f"speculation for a model that pools by {flag}", POOLS_WITH_DRAFTS, **{flag: value})

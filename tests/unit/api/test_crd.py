@@ -16,6 +16,7 @@ FIELDS_OF_THE_DESIGN = {
         "numSpeculativeTokens",
         "candidates",
         "schedule",
+        "verification",
         "config",
         "tuning",
     },

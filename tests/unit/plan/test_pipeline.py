@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from outrider.api.reasons import DegradedReason
-from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import CPU, a_model, a_plan, environment, flag
 
 STAGES = {"pipeline": 2}
@@ -60,7 +59,7 @@ def test_stages_without_drafts_run_on_any_runner() -> None:
 
 
 def test_an_engine_that_verifies_adaptively_is_launched_with_one_k_on_the_runner_of_its_choice() -> None:
-    off = {**HEAD, "config": {"enable_adaptive_verification": True}, "tuning": {"mode": "Off"}}
+    off = {**HEAD, "verification": "Adaptive", "tuning": {"mode": "Off"}}
     result = a_plan(a_model(method="eagle3", speculation=off))
     config = flag(result, "--speculative-config")
     assert config is not None
@@ -69,8 +68,8 @@ def test_an_engine_that_verifies_adaptively_is_launched_with_one_k_on_the_runner
 
 
 def test_v1_does_not_verify_adaptively() -> None:
-    off = {**HEAD, "config": {"enable_adaptive_verification": True}, "tuning": {"mode": "Off"}}
+    off = {**HEAD, "verification": "Adaptive", "tuning": {"mode": "Off"}}
     model = a_model(method="eagle3", speculation=off, engine={"modelRunner": "V1"})
     ((reason, message),) = a_plan(model).problems
     assert reason is DegradedReason.UNSUPPORTED
-    assert f"V1 runner of vLLM {DEFAULT_RELEASE} does not have enable_adaptive_verification" in message
+    assert "verification is Adaptive, which V1 does not have; set spec.engine.modelRunner: Auto" in message

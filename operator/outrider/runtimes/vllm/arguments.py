@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from outrider.api.engine_args import Scalar
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
+from outrider.api.speculative_config import ADAPTIVE_VERIFICATION
 from outrider.api.text import shortened
 from outrider.runtimes.artifacts import path_in_pod
 from outrider.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
@@ -87,6 +88,8 @@ def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str
         size = _drafter_tensor_parallel_size(spec)
         if size is not None:
             config["draft_tensor_parallel_size"] = size
+    if wanted.verifies_adaptively:
+        config[ADAPTIVE_VERIFICATION] = True
     if wanted.num_speculative_tokens is not None:
         config["num_speculative_tokens"] = wanted.num_speculative_tokens
     if table is not None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from outrider.api.spec import ModelRunner, Spec
-from outrider.api.speculative_config import ADAPTIVE_VERIFICATION
 from outrider.runtimes.resources import uses_gpu
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import PIPELINE_SINCE, Response, Runner, parse_version, response, version_text
@@ -71,8 +70,6 @@ def runner_refusal(spec: Spec) -> str | None:
     answer = response(method.variant, runner, parse_version(spec.engine.version))
     if answer is Response.ABSENT:
         return f"{where} has no method {method}; set spec.engine.modelRunner: Auto"
-    if runner is Runner.V1 and spec.speculation.verifies_adaptively:
-        return f"{where} does not have {ADAPTIVE_VERIFICATION}; set spec.engine.modelRunner: Auto"
     if spec.live and answer is not Response.FOLLOWS:
         return (
             f"{where} does not change K of {method} while it runs; set spec.engine.modelRunner: Auto, or "

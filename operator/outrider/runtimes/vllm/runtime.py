@@ -12,6 +12,7 @@ from outrider.api.weights import WeightsStatus
 from outrider.runtimes.engine_launch import EngineLaunch, Role
 from outrider.runtimes.runtime import Args, EngineContainer
 from outrider.runtimes.vllm import (
+    adaptive_verification,
     additions,
     arguments,
     control,
@@ -72,6 +73,7 @@ class Vllm:
         return (
             methods.unsupported_reason(wanted, spec.engine.version)
             or methods.length_refusal(spec)
+            or adaptive_verification.refusal(spec)
             or runner.runner_refusal(spec)
             or heads.refusal(spec, weights)
             or known_defects.refusal(spec, weights)

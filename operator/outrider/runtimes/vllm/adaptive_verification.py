@@ -1,0 +1,54 @@
+"""Where vLLM can verify adaptively, as far as a manifest shows it.
+
+The GPU and the attention backend are known in the pod only; the launcher of the plugin asks vLLM there.
+Source: ``VllmConfig._validate_adaptive_verification``, ``SpeculativeConfig.__post_init__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from outrider.api.spec import ModelRunner, Spec
+from outrider.runtimes.resources import uses_gpu
+from outrider.runtimes.vllm.limits import own_value
+from outrider_protocol.releases import ADAPTIVE_SINCE, parse_version, version_text
+
+_FIXED = "spec.speculation.verification: Fixed"
+_LOCAL_ARGMAX = "use_local_argmax_reduction"
+_SWITCHES: Mapping[str, str] = {
+    "enable-lora": "which does not serve LoRA adapters",
+    "enforce-eager": "which needs full CUDA graphs",
+    "enable-return-routed-experts": "which does not return routed experts",
+}
+"""Flag -> what adaptive verification cannot do with it."""
+
+
+def refusal(spec: Spec) -> str | None:
+    """Why no engine of this spec can verify adaptively; None where one may, or need not."""
+    wanted, version = spec.speculation, spec.engine.version
+    first = ADAPTIVE_SINCE.get(wanted.method)
+    if not wanted.verifies_adaptively or first is None:
+        return None
+    if parse_version(version) < first:
+        return (
+            f"vLLM {version} has no adaptive verification for method {wanted.method}; set "
+            f"spec.engine.version: {version_text(first)}.0 or newer, or {_FIXED}"
+        )
+    if not uses_gpu(spec):
+        return _refused("which needs CUDA graphs, and spec.resources has no GPU", "request one")
+    if spec.engine.model_runner is ModelRunner.V1:
+        return _refused("which V1 does not have", "set spec.engine.modelRunner: Auto")
+    if spec.parallelism.pipeline > 1:
+        return _refused("which does not work with pipeline stages", "set spec.parallelism.pipeline: 1")
+    if wanted.config.get(_LOCAL_ARGMAX) is True:
+        return _refused(
+            "which needs the drafter's logits", f"leave out spec.speculation.config.{_LOCAL_ARGMAX}"
+        )
+    for flag, why in _SWITCHES.items():
+        if own_value(spec.engine.args, flag) is True:
+            return _refused(why, f"leave out spec.engine.args.{flag}")
+    return None
+
+
+def _refused(why: str, remedy: str) -> str:
+    return f"spec.speculation.verification is Adaptive, {why}; {remedy}, or set {_FIXED}"
