@@ -23,8 +23,9 @@ from examples.models.pad import WEIGHTS
 from outrider.engine.signing import Signed, SigningKey
 from outrider.runtimes.vllm.runner import TablePlace
 from outrider_protocol.environment import CANDIDATES_VARIABLE
-from tests.contract import helper_plugins
-from tests.contract.engine_process import CACHE, PYTHON, QUIET, Process, Start, fork, kill_group
+from outrider_protocol.releases import Runner
+from tests.contract import asynchronous, helper_plugins
+from tests.contract.engine_process import CACHE, INTERPRETED, PYTHON, QUIET, Process, Start, fork, kill_group
 
 MODELS = CACHE / "models"
 HEAVY_TARGET = MODELS / "target"
@@ -58,20 +59,34 @@ class Launch:
 
     speculation: vLLM's configuration without K and table; None for an engine without speculation.
     entry: what Python runs; by default what the engine container runs.
-    table: as the operator launches on V1, or in the flags as for V2.
+    table: by default as the operator launches on the runner.
     target: the folder of the model.
     flags: come after those that every engine has.
     plugins: of `helper_plugins`, beside Outrider's own.
+    runner: V2 by Triton's interpreter.
+    asynchronous: vLLM's own choice of scheduling, as on a GPU; False: synchronous, as vLLM has it on a CPU.
     """
 
     speculation: Mapping[str, object] | None = field(default_factory=lambda: DRAFT_MODEL)
     entry: Sequence[str] = ("-m", "outrider_engine.launch")
     candidates: Sequence[int] = CANDIDATES
-    table: TablePlace = TablePlace.PLUGIN
+    table: TablePlace | None = None
     target: Path = LIGHT_TARGET
     flags: Sequence[str] = ()
     plugins: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    runner: Runner = Runner.V1
+    asynchronous: bool = False
+
+    @property
+    def table_place(self) -> TablePlace:
+        """Where the engine gets its table."""
+        return self.table or (TablePlace.FLAGS if self.runner is Runner.V2 else TablePlace.PLUGIN)
+
+    @property
+    def loaded_plugins(self) -> str:
+        """VLLM_PLUGINS."""
+        return helper_plugins.loaded((*self.plugins, *((asynchronous.NAME,) if self.asynchronous else ())))
 
 
 _WORKER = "VLLM_ENABLE_V1_MULTIPROCESSING"
@@ -206,12 +221,30 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
     }
 
 
+def on_v2(plugin: Path) -> dict[str, str]:
+    """What an engine on a CPU needs for the V2 runner. vLLM takes a CPU for one with Triton where it finds
+    the backend, so engines of V1 are not to find it."""
+    return {
+        "VLLM_USE_V2_MODEL_RUNNER": "1",
+        "PYTHONPATH": f"{plugin}{os.pathsep}{plugin / _INTERPRETER}",
+        **INTERPRETED,
+    }
+
+
+_INTERPRETER = "interpreter"
+"""Folder in that of the plugin with the backend of Triton."""
+
+
 def install_plugin(folder: Path) -> Path:
     """Build the plugin and install it, with its entry points, into a folder of its own."""
-    command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
-    sources = (str(PLUGIN_SOURCE), str(PLUGIN_SOURCE / "protocol"))
-    subprocess.run([*command, "--target", str(folder), *sources], check=True)
+    _install(folder, PLUGIN_SOURCE, PLUGIN_SOURCE / "protocol")
+    _install(folder / _INTERPRETER, PLUGIN_SOURCE / "testing" / "interpreted")
     return folder
+
+
+def _install(folder: Path, *sources: Path) -> None:
+    command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
+    subprocess.run([*command, "--target", str(folder), *map(str, sources)], check=True)
 
 
 @contextmanager
@@ -229,7 +262,7 @@ def running_engine(
         speculation=launch.speculation,
         port=port,
         candidates=launch.candidates,
-        table=launch.table,
+        table=launch.table_place,
     )
     own_table = {CANDIDATES_VARIABLE: ",".join(map(str, launch.candidates))}
     variables = environment(
@@ -237,8 +270,9 @@ def running_engine(
         OUTRIDER_PUBLIC_KEY_FILE=str(key_file),
         OUTRIDER_POD_UID=POD_UID,
         OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file),
-        **(own_table if launch.table is TablePlace.PLUGIN else {}),
-        **(_UNSWEPT | {"VLLM_PLUGINS": helper_plugins.loaded(launch.plugins)} | dict(launch.variables)),
+        **(own_table if launch.table_place is TablePlace.PLUGIN else {}),
+        **(on_v2(plugin) if launch.runner is Runner.V2 else {}),
+        **(_UNSWEPT | {"VLLM_PLUGINS": launch.loaded_plugins} | dict(launch.variables)),
     )
     with log_file.open("wb") as log:
         process = start(launcher([*flags, *launch.flags], entry=launch.entry), variables, log)

@@ -32,6 +32,9 @@ QUIET: Mapping[str, str] = {
 """What packages read as they are imported, so it is the same for every program. No connection to the
 outside, and one thread each."""
 
+INTERPRETED: Mapping[str, str] = {"TRITON_INTERPRET": "1"}
+"""Triton runs kernels as Python. It reads this, and looks for backends, as it is imported."""
+
 
 class EngineProcess:
     """One forked program, the leader of its process group, with the methods of `subprocess.Popen`."""
@@ -90,13 +93,18 @@ def begin(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]
 
 
 def fork(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
-    """With the packages that were imported under `QUIET`; what contradicts that begins anew."""
+    """With the packages that were imported under `QUIET`; what contradicts that begins anew.
+
+    Programs for which Triton interprets are forked from a Python of their own, which has Triton's backend.
+    """
     if any(variables.get(name, value) != value for name, value in QUIET.items()):
         return begin(arguments, variables, log)
+    interpreted = INTERPRETED.items() <= variables.items()
+    backends = variables.get("PYTHONPATH", "") if interpreted else None
     ours, theirs = socket.socketpair()
     message = json.dumps({"arguments": list(arguments), "variables": dict(variables)}).encode()
     with theirs:
-        socket.send_fds(_warm_python().requests, [message], [theirs.fileno(), log.fileno()])
+        socket.send_fds(_warm_python(backends).requests, [message], [theirs.fileno(), log.fileno()])
     return EngineProcess(int(_line(ours)), ours)
 
 
@@ -139,13 +147,14 @@ class _WarmPython:
 
 
 @functools.cache
-def _warm_python() -> _WarmPython:
+def _warm_python(backends: str | None) -> _WarmPython:
+    """backends: paths on which Triton finds a backend to interpret with; None: it does not interpret."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    interpreting = {} if backends is None else {"PYTHONPATH": backends, **INTERPRETED}
+    variables = {**inherited, **QUIET, **interpreting}
     with theirs:
-        process = subprocess.Popen(
-            [str(PYTHON), warm_python.__file__], env={**variables, **QUIET}, stdin=theirs
-        )
+        process = subprocess.Popen([str(PYTHON), warm_python.__file__], env=variables, stdin=theirs)
     return _WarmPython(requests, process)
 
 

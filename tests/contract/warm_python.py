@@ -56,6 +56,9 @@ def main() -> None:
     del sys.path[0]  # the folder of this file, whose modules no program means
     for package in PACKAGES:
         import_module(package)
+    own = os.environ.get("PYTHONPATH")
+    if own is not None:
+        del sys.path[: len(own.split(os.pathsep))]  # each program brings its own
     # It finds the place of the title behind the arguments as long as the environment still lies there.
     import_module("setproctitle").getproctitle()
     gc.freeze()  # no program need look through what was imported here

@@ -117,6 +117,7 @@ def workspace(setup: Setup) -> Stage:
             "operator/lab",
             "engine_image",
             "engine_image/protocol",
+            "engine_image/testing/interpreted",
             "engine_image/testing/twin",
         )
     ]
