@@ -39,10 +39,12 @@ def with_each_k(engine: Engine, term: int, candidates: Sequence[int]) -> Iterato
         yield answers_together(engine)
 
 
-def across_changes(engine: Engine, term: int, candidates: Sequence[int]) -> tuple[list[Answer], int]:
+def across_changes(
+    engine: Engine, term: int, candidates: Sequence[int], prompts: Sequence[str] = PROMPTS
+) -> tuple[list[Answer], int]:
     """Together, while the table changes all the time; and the number of changes."""
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(answers_together, engine)
+        running = pool.submit(answers_together, engine, prompts)
         for changes, k in enumerate(cycle(candidates), start=1):
             push = a_push(term=term, epoch=100 + changes, schedule=a_constant(k))
             engine.put(push).raise_for_status()

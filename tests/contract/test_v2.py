@@ -1,7 +1,7 @@
 """vLLM's V2 runner with the plugin, on a CPU by Triton's interpreter: the runner that vLLM takes on a GPU.
 
 Kernels run as Python, so times say nothing here. What a step schedules, drafts, accepts and counts is vLLM's
-own code.
+own code. `test_v2_long` has what takes longer.
 """
 
 from __future__ import annotations
@@ -12,13 +12,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import asynchronous, engine_process
-from tests.contract.engine import OWN_WORKER, Engine, environment, on_v2, running_engine
-from tests.contract.v2 import SCHEDULING, a_launch, assert_drafts_follow
+from tests.contract import engine_process
+from tests.contract.answers import Answer, answers_together, compare
+from tests.contract.engine import OWN_WORKER, Engine, environment, running_engine
+from tests.contract.equality import assert_equal_up_to_noise
+from tests.contract.factories import a_constant, a_push
+from tests.contract.measuring import run_streams, scrape, settled, wait_until
+from tests.contract.probes import STREAMS, a_probe, loaded, post, probe_of
+from tests.contract.v2 import (
+    ASYNCHRONOUS,
+    CANDIDATES,
+    FEW,
+    SCHEDULING,
+    a_launch,
+    an_mtp_launch,
+    assert_drafts_follow,
+    assert_pushes_change_no_token,
+    assert_tunable,
+    is_asynchronous,
+)
 
 pytestmark = pytest.mark.contract
 
-BACKENDS = "from vllm.triton_utils import HAS_TRITON; print('has Triton:', HAS_TRITON)"
+HAS_TRITON = "from vllm.triton_utils import HAS_TRITON; print('has Triton:', HAS_TRITON)"
 
 
 @pytest.fixture(scope="module", params=SCHEDULING)
@@ -30,37 +46,97 @@ def eagle3(
         yield engine
 
 
-def test_only_engines_of_v2_find_a_backend_of_triton(plugin: Path) -> None:
+@pytest.fixture(scope="module")
+def mtp(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("mtp")
+    with running_engine(plugin, folder, an_mtp_launch(ASYNCHRONOUS, folder)) as engine:
+        yield engine
+
+
+def test_an_engine_of_v1_finds_no_backend_of_triton(plugin: Path) -> None:
     """vLLM takes a CPU with one for a machine of the V2 runner."""
-    for variables, found in (({}, False), (on_v2(plugin), True)):
-        answer = engine_process.run(["-c", BACKENDS], environment(plugin, **variables), timeout=300)
-        assert f"has Triton: {found}" in answer.log
+    answer = engine_process.run(["-c", HAS_TRITON], environment(plugin), timeout=300)
+    assert "has Triton: False" in answer.log
 
 
-def test_the_next_step_is_scheduled_while_one_is_computed(
+def test_without_speculation_it_says_what_v1_says(plugin: Path, tmp_path: Path, plain: list[Answer]) -> None:
+    with running_engine(plugin, tmp_path, a_launch(ASYNCHRONOUS, speculation=None)) as engine:
+        assert engine.first_state["runner"] == "V2"
+        compared = compare(plain[: len(FEW)], answers_together(engine, FEW))
+    assert_equal_up_to_noise(compared, "v2_plain")
+
+
+def test_the_next_step_is_scheduled_before_the_last_one_is_read(
     eagle3: Engine, request: pytest.FixtureRequest
 ) -> None:
-    expected = request.node.callspec.params["eagle3"] == SCHEDULING[1]
-    assert (asynchronous.QUEUED in eagle3.log_file.read_text()) == expected
+    assert is_asynchronous(eagle3) == (request.node.callspec.params["eagle3"] == ASYNCHRONOUS)
 
 
 def test_it_can_be_tuned(eagle3: Engine) -> None:
-    state = eagle3.first_state
-    assert (state["method"], state["runner"], state["problems"]) == ("eagle3", "V2", [])
-    assert state["liveTuning"] == {"possible": True, "reason": None}
-    assert isinstance(state["selfTest"], dict)
-    assert state["selfTest"]["state"] == "Passed"
+    assert_tunable(eagle3, "eagle3")
 
 
 def test_it_drafts_as_many_tokens_as_the_table_says(eagle3: Engine, term: int) -> None:
     assert_drafts_follow(eagle3, term)
 
 
+def test_pushes_under_load_change_no_token(eagle3: Engine, term: int, plain: list[Answer]) -> None:
+    assert_pushes_change_no_token(eagle3, term, plain, CANDIDATES, "eagle3")
+
+
+def test_each_slice_of_a_probe_runs_its_k_and_the_table_returns(eagle3: Engine, term: int) -> None:
+    eagle3.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
+    before = scrape(eagle3)
+    slices = [{"numSpeculativeTokens": k, "steps": 6} for k in (3, 0)]
+    with loaded(eagle3, tokens=32):
+        post(eagle3, a_probe(term, "slices", *slices)).raise_for_status()
+        wait_until(lambda: not probe_of(eagle3)["running"], "the probe did not end", seconds=300)
+    probe = probe_of(eagle3)
+    assert probe["reason"] == "Completed"
+    three, none = probe["results"]
+    cells = (scrape(eagle3) - before).by("outrider:steps_total", "k", batch="4-6")
+    for found, k in ((three, 3), (none, 0)):
+        assert found["numSpeculativeTokens"] == k
+        assert 0 < found["steps"] <= 6
+        assert STREAMS * found["steps"] <= found["scheduledRequests"] <= 6 * found["steps"]
+        assert found["emittedTokens"] >= found["scheduledRequests"]
+        assert cells[str(k)] >= found["steps"]
+    assert eagle3.state()["schedule"] == a_constant(2)
+    after = scrape(eagle3)
+    run_streams(eagle3, streams=1, requests=1, max_tokens=8)
+    assert set((scrape(eagle3) - after).by("outrider:steps_total", "k")) == {"2"}
+
+
+def test_a_lone_request_is_in_the_cell_of_its_batch_and_k(eagle3: Engine, term: int) -> None:
+    eagle3.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
+    before = scrape(eagle3)
+    eagle3.complete(max_tokens=20)
+    counted = settled(eagle3, before=before, tokens=20)
+    assert set(counted.by("outrider:steps_total", "batch")) == {"1"}
+    assert set(counted.by("outrider:steps_total", "k")) == {"3"}
+    cell = {"batch": "1", "k": "3"}
+    assert counted.total("outrider:emitted_tokens_total", **cell) == 20
+    assert set(counted.by("outrider:draft_tokens_total", "position", **cell)) == {"0", "1", "2"}
+
+
+def test_a_layer_that_drafts_can_be_tuned(mtp: Engine) -> None:
+    assert_tunable(mtp, "mtp")
+    assert is_asynchronous(mtp)
+
+
+def test_a_layer_drafts_as_many_tokens_as_the_table_says(mtp: Engine, term: int) -> None:
+    assert_drafts_follow(mtp, term, ks=(0, 2, 1))
+
+
+def test_pushes_under_load_change_no_token_of_a_layer(mtp: Engine, term: int, plain: list[Answer]) -> None:
+    assert_pushes_change_no_token(mtp, term, plain, (0, 1, 2), "mtp")
+
+
 def test_a_worker_of_its_own_drafts_as_many_tokens_as_the_table_says(
     plugin: Path, tmp_path: Path, term: int
 ) -> None:
     """As on several GPUs: what the scheduler says reaches the worker by a message."""
-    launch = replace(a_launch(SCHEDULING[1]), variables=OWN_WORKER)
+    launch = replace(a_launch(ASYNCHRONOUS), variables=OWN_WORKER)
     with running_engine(plugin, tmp_path, launch) as engine:
         assert_drafts_follow(engine, term, ks=(3, 0))
-        assert asynchronous.QUEUED in engine.log_file.read_text()
+        assert is_asynchronous(engine)

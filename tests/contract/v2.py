@@ -7,32 +7,68 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from examples.models.mimo import assemble
+from examples.models.pad import WEIGHTS
 from outrider_protocol.releases import Runner
-from tests.contract import quick_start
+from tests.contract import asynchronous, quick_start
+from tests.contract.answers import PROMPTS, TOKENS, Answer, compare
 from tests.contract.engine import EAGLE3, Engine, Launch
+from tests.contract.equality import across_changes, assert_equal_up_to_noise, drafted
 from tests.contract.gaps import push
 from tests.contract.measuring import Samples, run_streams, scrape, settled
 
 CANDIDATES = (0, 1, 2, 3)
 STREAMS = 3
-TOKENS = 16
-SCHEDULING = ("synchronous", "asynchronous")
+SHORT = 16
+"""Tokens of a request."""
+FEW = PROMPTS[:4]
+SYNCHRONOUS, ASYNCHRONOUS = "synchronous", "asynchronous"
+SCHEDULING = (SYNCHRONOUS, ASYNCHRONOUS)
+NGRAM_GPU: Mapping[str, object] = {"method": "ngram_gpu", "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+"""vLLM has asynchronous scheduling for n-gram under this name only."""
 
 
 def a_launch(
     scheduling: str, *, speculation: Mapping[str, object] | None = EAGLE3, plugins: Sequence[str] = ()
 ) -> Launch:
-    """One on V2. scheduling: one of `SCHEDULING`. plugins: of `helper_plugins`."""
-    launch = Launch(speculation, candidates=CANDIDATES, runner=Runner.V2)
-    return replace(launch, plugins=(quick_start.NAME, *plugins), asynchronous=scheduling == SCHEDULING[1])
+    """A launch on V2. scheduling: one of `SCHEDULING`. plugins: of `helper_plugins`."""
+    return Launch(
+        speculation,
+        candidates=CANDIDATES,
+        plugins=(quick_start.NAME, *plugins),
+        runner=Runner.V2,
+        asynchronous=scheduling == ASYNCHRONOUS,
+    )
+
+
+def an_mtp_launch(scheduling: str, folder: Path) -> Launch:
+    """The tiny target with one layer that drafts, as a MiMo model in this folder."""
+    checkpoint = assemble(WEIGHTS, folder / "mimo")
+    launch = a_launch(scheduling, speculation={"method": "mtp"})
+    return replace(launch, candidates=(0, 1, 2), flags=("--model", str(checkpoint)))
+
+
+def is_asynchronous(engine: Engine) -> bool:
+    """Whether its steps have been scheduled while the step before was computed."""
+    return asynchronous.QUEUED in engine.log_file.read_text(errors="replace")
+
+
+def assert_tunable(engine: Engine, method: str) -> None:
+    """On V2, after a self-test of every candidate."""
+    state = engine.first_state
+    assert (state["method"], state["runner"], state["problems"]) == (method, "V2", [])
+    assert state["liveTuning"] == {"possible": True, "reason": None}
+    assert isinstance(state["selfTest"], dict)
+    assert (state["selfTest"]["state"], state["selfTest"]["failedK"]) == ("Passed", [])
 
 
 def counted_at(engine: Engine, term: int, epoch: int, k: int, name: str) -> Samples:
     """What a short load counts under one K."""
     push(engine, term, epoch, k)
     before = scrape(engine)
-    tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=TOKENS, name=name)
+    tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=SHORT, name=name)
     return settled(engine, before=before, tokens=tokens)
 
 
@@ -42,3 +78,17 @@ def assert_drafts_follow(engine: Engine, term: int, *, ks: Sequence[int] = (0, 3
         counted = counted_at(engine, term, epoch, k, f"drafts{k}_")
         assert sorted(counted.by("outrider:draft_tokens_total", "position")) == [str(i) for i in range(k)]
         assert not counted.disagreements()
+
+
+def assert_pushes_change_no_token(
+    engine: Engine, term: int, plain: Sequence[Answer], candidates: Sequence[int], name: str
+) -> None:
+    """Few answers at once, while the table changes all the time, against an engine without speculation."""
+
+    def answer_few() -> None:
+        answers, changes = across_changes(engine, term, candidates, FEW)
+        assert changes > len(candidates)
+        assert_equal_up_to_noise(compare(plain[: len(FEW)], answers), f"v2_{name}", changes=changes)
+
+    accepted = drafted(engine, answer_few)
+    assert accepted > TOKENS / 4, "nothing was speculated, so nothing was compared"
