@@ -46,7 +46,8 @@ class StepTime:
         + K (draft_fixed + draft_per_kv_token kv + draft_per_token B)
 
     B requests in decode, K drafted tokens each, P prompt tokens, kv tokens in the cache of all
-    requests in the step. With a drafter, a step with K=0 takes `idle_tax` longer.
+    requests in the step. With a drafter, a step with K=0 takes `idle_tax` longer. A block drafter makes the
+    same number of calls for every K above 0.
     """
 
     fixed: float  # seconds: weights and launch
@@ -56,22 +57,29 @@ class StepTime:
     draft_per_kv_token: float
     draft_per_token: float
     idle_tax: float = 0.0  # relative
+    block_calls: int = 0  # drafter calls of a block drafter; 0: one call for each drafted position
 
     def seconds(self, batch: float, k: int, kv_tokens: float, prompt_tokens: float = 0.0) -> float:
         """One step of an engine with a drafter."""
-        target = (
-            self.fixed + self.per_kv_token * kv_tokens + self.per_token * (batch * (1 + k) + prompt_tokens)
-        )
+        target = self.target_seconds(batch * (1 + k) + prompt_tokens, kv_tokens)
         if k == 0:
             return target * (1.0 + self.idle_tax)
-        draft = self.draft_fixed + self.draft_per_kv_token * kv_tokens + self.draft_per_token * batch
-        return target + k * draft
+        return target + self.draft_seconds(batch, k, kv_tokens)
+
+    def target_seconds(self, tokens: float, kv_tokens: float) -> float:
+        """The target's part. tokens: of the step, drafts included."""
+        return self.fixed + self.per_kv_token * kv_tokens + self.per_token * tokens
+
+    def draft_seconds(self, batch: float, k: int, kv_tokens: float) -> float:
+        """The drafter's part: K drafted tokens for each request."""
+        calls = (self.block_calls or k) if k > 0 else 0
+        return calls * (self.draft_fixed + self.draft_per_kv_token * kv_tokens + self.draft_per_token * batch)
 
     def growth(self, k: int) -> float:
         """Seconds by which a step gets longer per token added to the cache."""
         if k == 0:
             return self.per_kv_token * (1.0 + self.idle_tax)
-        return self.per_kv_token + k * self.draft_per_kv_token
+        return self.per_kv_token + (self.block_calls or k) * self.draft_per_kv_token
 
     def without_drafter(self) -> StepTime:
         """See `Timing`."""
