@@ -43,7 +43,14 @@ def replay(fleet: Fleet, tuner: Tuner, *, horizon: float, interval: float, first
     for now in times:
         if now <= 0:
             continue
-        tick = fleet.advance(now, action.schedule, action.probe, action.cost_model)
+        tick = fleet.advance(
+            now,
+            action.schedule,
+            action.probe,
+            action.cost_model,
+            step_rule=action.step_rule,
+            verification=action.verification,
+        )
         spans += tick.spans
         action = tuner.tick(tick.observations, now)
         steps.append(Step(now, action.schedule, action.speedup, tick.batch_size))

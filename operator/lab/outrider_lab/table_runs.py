@@ -11,7 +11,7 @@ import numpy as np
 from outrider.performance.throughput_table import ThroughputTable
 from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.policy import Policy
-from outrider_lab.engines.table_engine import Phase, TableFleet
+from outrider_lab.engines.table_engine import NO_PARTS, Phase, TableFleet
 from outrider_lab.figures import Curve, Figures, PhaseTruth, Truth, figures
 from outrider_lab.maps import PROFILE_ERRORS, MapErrors, measured_map
 from outrider_lab.replay import Replay, replay
@@ -40,9 +40,11 @@ def run_table(table: ThroughputTable, tuner: str, setting: Setting) -> tuple[Rep
 
 
 def check_tuner(table: ThroughputTable, tuner: str) -> None:
-    """Raise ValueError for an unknown policy, or for a static K that the table lacks."""
+    """Raise ValueError for an unknown policy, a static K that the table lacks, or adaptive verification."""
     law = Policy(candidates=table.candidates, max_num_seqs=max(table.batch_sizes))
-    make(tuner, Brief(law, {0.0: 0}, profile=_profile([Phase(1, 1.0, table)], law, Setting())))
+    made = make(tuner, Brief(law, {0.0: 0}, profile=_profile([Phase(1, 1.0, table)], law, Setting())))
+    if made.begin().verification is not None:
+        raise ValueError(f"{tuner}: {NO_PARTS}")
 
 
 def run_phases(phases: Sequence[Phase], tuner: str, setting: Setting) -> tuple[Replay, Figures]:

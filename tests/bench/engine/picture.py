@@ -37,6 +37,8 @@ TITLES = {
     "length-off": "off below a length",
     "ema": "EMA of accepted length",
     "sglang": "SGLang's adaptive mode",
+    "sglang-throughput": "SGLang, throughput-aware",
+    "ucb-specstop": "UCB-SpecStop",
     "turbospec": "TurboSpec's goodput",
     "model": "model only",
     OUTRIDER_ARM: "Outrider",

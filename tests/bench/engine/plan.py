@@ -20,9 +20,19 @@ OUTRIDER = "outrider"
 PROFILED = "vllm-profile"
 TABLES = (HAND, PROFILED)
 """Fixed tables of several rows."""
-ON_PROFILES = (PROFILED, "turbospec")
+ON_PROFILES = (PROFILED, "turbospec", "sglang-throughput")
 """Arms that rest on an offline profile; stand-ins alone have one."""
-RULES = ("acceptance", "acceptance-off", "length-off", "ema", "sglang", "turbospec", "model")
+RULES = (
+    "acceptance",
+    "acceptance-off",
+    "length-off",
+    "ema",
+    "sglang",
+    "sglang-throughput",
+    "ucb-specstop",
+    "turbospec",
+    "model",
+)
 """Rules that look at measurements; the bench drives them."""
 ARMS = (NONE, STATIC, *TABLES, *RULES, OUTRIDER)
 

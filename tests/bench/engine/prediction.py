@@ -21,6 +21,7 @@ from outrider_lab.replay import replay
 from outrider_lab.rivals.contenders import STATIC as STATIC_K
 from outrider_lab.rivals.contenders import Brief, make
 from outrider_lab.rivals.profiled import OfflineProfile
+from outrider_lab.rivals.steered import FromOutside
 from outrider_lab.scenarios import EventScenario
 from outrider_lab.traffic.requests import ALIKE, Trace, Traffic
 from outrider_twin.settings import Settings as TwinSettings
@@ -202,7 +203,8 @@ def _rates(known: _Known, arm: str) -> _Rates:
     rng = np.random.default_rng((run.seed, 4))
     first_tick = float(rng.uniform(0.2, 1.0)) * run.interval
     fleet, horizon = run.fleet(law.bins, rng), run.starts[-1]
-    tuner = make(name, Brief(law, oracle={}, step_times=known.step_times, profile=known.profile))
+    # Engines of the closed loop take schedules alone.
+    tuner = FromOutside(make(name, Brief(law, oracle={}, step_times=known.step_times, profile=known.profile)))
     done = replay(fleet, tuner, horizon=horizon, interval=run.interval, first_tick=first_tick)
     curve, ends = Curve.of(done.spans), list(pairwise(run.starts))
     return _Rates(

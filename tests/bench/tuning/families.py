@@ -40,6 +40,8 @@ RIVALS = (
     "length-off",
     "ema",
     "sglang",
+    "sglang-throughput",
+    "ucb-specstop",
     "vllm-profile",
     "turbospec",
     "model",

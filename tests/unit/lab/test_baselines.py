@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
+from outrider_lab.engines.step_rules import Verified
 from outrider_lab.engines.windows import Stretch, window_of
 from outrider_lab.rivals.adaptive_steps import AdaptiveSteps
 from outrider_lab.rivals.bandit import Bandit
@@ -18,7 +21,10 @@ from outrider_lab.rivals.baselines import (
 )
 from outrider_lab.rivals.model_only import ModelOnly
 from outrider_lab.rivals.profiled import Goodput, OfflineProfile, profiled_table
+from outrider_lab.rivals.steered import FromOutside, Steered
+from outrider_lab.rivals.throughput_aware import WINDOW, ThroughputAware, measured_costs
 from outrider_lab.rivals.tuners import hand_table
+from outrider_lab.rivals.ucb_specstop import UcbSpecStop
 
 KS = (0, 1, 2, 3, 5, 8)
 LAW = Policy(candidates=KS, max_num_seqs=64)
@@ -55,22 +61,129 @@ def test_a_drafter_that_was_switched_off_gets_another_chance() -> None:
 
 
 def test_sglang_begins_with_three_steps_and_none_above_64_requests() -> None:
-    """One worked example of each slot: candidates 1, 3, 7; 0, 1, 3; 0, 1; 0 with 7 rounded down to 5."""
-    assert str(AdaptiveSteps(LAW).begin().schedule) == "31:3,63:1,*:0"
+    """One worked example of each slot: candidates 1, 3, 5, 7; 0, 1, 3; 0, 1; 0 with 7 rounded down to 5."""
+    assert str(AdaptiveSteps(LAW).schedule()) == "31:3,63:1,*:0"
 
 
-def test_sglang_goes_up_above_half_a_token_less_than_k_and_down_three_quarters_below_the_k_before() -> None:
-    """Of 1, 3, 5 at one stream: above 2.5 up to 5; at 0.25 or less down to 1; 2.0 stays at 3."""
-    for accepted, k in ((2.6, 5), (2.0, 3), (0.25, 1)):
-        rule = AdaptiveSteps(LAW)
-        action = rule.tick([a_window(k=3, accepted=accepted, batch=1.0)], 5.0)
-        assert action.schedule.k_at(1) == k
+@pytest.mark.parametrize(
+    ("batch", "accepted", "k"), [(1.0, 2.6, 5), (1.0, 2.0, 3), (1.0, 0.24, 1), (8.0, 0.6, 3), (8.0, 0.49, 0)]
+)
+def test_sglang_goes_up_half_a_token_below_k_and_down_by_the_k_before(
+    batch: float, accepted: float, k: int
+) -> None:
+    """At one stream, of 1, 3, 5: up above 2.5; down to 1 at 1 - 0.5 - 0.25 = 0.25. At 8, of 0, 1, 3: down to
+    0 at 0.5."""
+    rule = AdaptiveSteps(LAW)
+    rule.verified(Verified(batch, 3, 100, 1.0, [100 * batch * accepted / 3] * 3))
+    assert rule.choose(round(batch)) == k
+
+
+def test_sglang_judges_at_every_fifth_step_after_the_first_ten() -> None:
+    rule = AdaptiveSteps(LAW)
+    ks = []
+    for _ in range(16):
+        rule.verified(Verified(1.0, 3, 1, 0.01, [0.0] * 3))
+        ks.append(rule.choose(1))
+    assert ks == [3] * 14 + [1] * 2
 
 
 def test_sglang_looks_at_drafting_again_after_a_time_without() -> None:
     rule = AdaptiveSteps(LAW)
-    assert rule.tick([a_window(k=1, accepted=0.1, batch=32.0)], 5.0).schedule.k_at(32) == 0
-    assert rule.tick([a_window(k=0, batch=32.0)], 10.0).schedule.k_at(32) == 1
+    rule.verified(Verified(32.0, 1, 100, 1.0, [320.0]))
+    assert rule.choose(32) == 0
+    rule.verified(Verified(32.0, 0, 5, 0.1, []))
+    assert rule.choose(32) == 1
+
+
+COSTS = {(batch, k): ms for batch in (1, 8) for k, ms in ((1, 10.0), (3, 13.0), (5, 16.0))}
+
+
+def drafted_by(rule: ThroughputAware, *rates: float, steps: int = WINDOW) -> int:
+    rule.verified(Verified(4.0, len(rates), steps, 1.0, [4.0 * steps * rate for rate in rates]))
+    return rule.choose(4)
+
+
+def test_throughput_aware_scores_expected_tokens_over_milliseconds() -> None:
+    """Rates 0.8, 0.6, 0.4 at K=3: 1.8 / 10, 2.8 / 13. The fourth and fifth continue by the root of
+    0.4 / 0.8: 0.4 x 0.7071 = 0.2828 and 0.2, so K=5 scores 3.2828 / 16. K=3 stays."""
+    rule = ThroughputAware(LAW, COSTS)
+    assert drafted_by(rule, 0.8, 0.6, 0.4) == 3
+    scores = [rule.score(4, k) for k in (1, 3, 5)]
+    assert scores == pytest.approx([1.8 / 10, 2.8 / 13, 3.28284 / 16], rel=1e-5)
+
+
+@pytest.mark.parametrize(("rates", "k"), [((0.2, 0.1, 0.0), 1), ((0.2, 0.16, 0.09), 3)])
+def test_throughput_aware_leaves_k_for_a_tenth_more_alone(rates: tuple[float, ...], k: int) -> None:
+    """1.2 / 10 against 1.3 / 13 is a fifth more; against 1.45 / 13 it is 7.6 % more."""
+    assert drafted_by(ThroughputAware(LAW, COSTS), *rates) == k
+
+
+def test_throughput_aware_waits_for_a_full_window_of_every_position() -> None:
+    rule = ThroughputAware(LAW, COSTS)
+    assert drafted_by(rule, 0.2, 0.1, 0.0, steps=WINDOW - 1) == 3
+    assert drafted_by(rule, 0.2, 0.1, 0.0, steps=5) == 1
+
+
+def test_throughput_aware_forgets_positions_that_it_no_longer_drafts() -> None:
+    """After K=1 with nothing beyond it known, both others repeat the first rate: K=5 scores 1 + 5 x 0.9."""
+    rule = ThroughputAware(LAW, COSTS)
+    assert drafted_by(rule, 0.2, 0.1, 0.0) == 1
+    assert drafted_by(rule, 0.9) == 5
+
+
+def test_throughput_aware_takes_the_time_of_the_next_larger_batch_at_the_smallest_context() -> None:
+    cells = [
+        MapCell(batch, 1, context, seconds, 0.01)
+        for batch, context, seconds in ((1, 512, 0.01), (8, 512, 0.02), (8, 2048, 0.03))
+    ]
+    costs = measured_costs(StepTimeProfile(tuple(cells)))
+    assert costs == {(1, 1): 10.0, (8, 1): 20.0}
+    rule = ThroughputAware(Policy(candidates=(0, 1), max_num_seqs=8), costs)
+    rule.verified(Verified(2.0, 1, WINDOW, 1.0, [WINDOW]))
+    assert rule.score(2, 1) == pytest.approx(1.5 / 20)
+    assert rule.score(9, 1) == pytest.approx(1.5 / 20)
+
+
+def test_ucb_specstop_takes_the_least_lower_bound_of_milliseconds_per_token() -> None:
+    """K=1: 10 ms and 1.5 tokens, K=3: 14 ms and 2.8. In the third round (10 - sqrt(ln 3)) / 1.5 = 5.968 and
+    (14 - sqrt(ln 3)) / 2.8 = 4.626."""
+    rule = UcbSpecStop(Policy(candidates=(0, 1, 3), max_num_seqs=8))
+    assert rule.choose(2) == 1
+    rule.verified(Verified(2.0, 1, 1, 0.010, [1.0]))
+    assert rule.choose(2) == 3
+    rule.verified(Verified(2.0, 3, 1, 0.014, [1.6, 1.2, 0.8]))
+    assert rule.choose(2) == 3
+
+
+def test_ucb_specstop_tries_an_arm_again_whose_bound_became_the_least() -> None:
+    """After 400 steps of K=3 at 5 ms per token its bound is near 5. The one look at K=1 gave 5.2 ms, whose
+    bound (5.2 x 2 - sqrt(ln 402)) / 2 = 3.98 is less."""
+    rule = UcbSpecStop(Policy(candidates=(0, 1, 3), max_num_seqs=8))
+    rule.verified(Verified(2.0, 1, 1, 0.0104, [2.0]))
+    rule.verified(Verified(2.0, 3, 400, 400 * 0.010, [800.0, 0.0, 0.0]))
+    assert rule.choose(2) == 1
+
+
+def test_ucb_specstop_has_a_bandit_of_its_own_for_each_batch_bin() -> None:
+    rule = UcbSpecStop(LAW)
+    rule.verified(Verified(1.0, 1, 1, 0.01, [1.0]))
+    assert rule.choose(1) == 2
+    assert rule.choose(64) == 1
+
+
+@pytest.mark.parametrize("make", [lambda law: ThroughputAware(law, COSTS), UcbSpecStop])
+def test_rules_that_always_draft_refuse_an_engine_that_cannot(make: Callable[[Policy], object]) -> None:
+    with pytest.raises(ValueError, match="needs a candidate above 0"):
+        make(Policy(candidates=(0,), max_num_seqs=8))
+
+
+def test_a_rule_of_the_engine_steers_a_schedule_where_engines_take_nothing_else() -> None:
+    steered = Steered(lambda: UcbSpecStop(LAW))
+    inside, outside = steered.begin(), FromOutside(steered).begin()
+    assert inside.step_rule is not None
+    assert outside.step_rule is None
+    assert inside.schedule == outside.schedule
+    assert FromOutside(steered).tick([a_window(k=1, accepted=0.5)], 5.0).schedule.k_at(8) == 2
 
 
 def a_profile() -> OfflineProfile:

@@ -69,6 +69,7 @@ def test_with_a_step_time_profile_the_schedule_alone_loses_less() -> None:
         (("--name", "x"), "no table 'x', there are: a40_7b, gb10_qwen3_coder_30b"),
         (("--policy", "magic"), "unknown policy 'magic', known are: outrider"),
         (("--policy", "static:9"), "table a40_7b: static:9: K must be one of the table's 0, 1, 2, 3"),
+        (("--policy", "adaptive"), "adaptive: adaptive verification needs --engine formula or events"),
         (("--load", "1,,2"), "--load: entry 1 is ''"),
         (("--load", "1,0"), "--load: entry 1 is '0'"),
         (("--load", "1,-2"), "--load: entry 1 is '-2'"),

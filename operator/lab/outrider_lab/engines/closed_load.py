@@ -11,6 +11,8 @@ import numpy as np
 from outrider.tuning.decision import Probe
 from outrider_lab.engines.fast_loops import InEngine
 from outrider_lab.engines.fleet import PROBE_DEADLINE_SECONDS, ProbeRun, Span, Tick, follow, pod_names
+from outrider_lab.engines.step_rules import MakeRule
+from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_lab.engines.windows import Stretch, window_of
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.schedule import Schedule
@@ -82,12 +84,21 @@ class ClosedLoadFleet(ABC):
         self._probes: dict[str, ProbeRun | None] = dict.fromkeys(self._speeds)
         self._loops = {pod: InEngine() for pod in self._speeds}
         self._schedule: Schedule | None = None
+        self._verification: AdaptiveVerification | None = None
         self._now = 0.0
 
     def advance(
-        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
+        self,
+        until: float,
+        schedule: Schedule,
+        probe: Probe | None,
+        cost_model: CostModel | None = None,
+        *,
+        step_rule: MakeRule | None = None,
+        verification: AdaptiveVerification | None = None,
     ) -> Tick:
         """See `Fleet`."""
+        self._verification = verification
         spans: list[Span] = []
         observations = []
         for pod, loop in self._loops.items():
@@ -101,7 +112,7 @@ class ClosedLoadFleet(ABC):
             )
             self._probes[pod] = running
             pieces = list(cut(self._starts, self._loads, self._now, until, schedule, running))
-            done, measured = self._work(pod, pieces, loop.taught(cost_model, schedule))
+            done, measured = self._work(pod, pieces, loop.taught(cost_model, schedule, step_rule))
             spans += done
             window = window_of(pod, self._now, until, measured, self._edges)
             observations.append(replace(window, survival=loop.survival))

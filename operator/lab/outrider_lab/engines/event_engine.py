@@ -17,10 +17,12 @@ from operator import mul
 
 import numpy as np
 
-from outrider.performance.step_time import Timing
+from outrider.performance.step_time import StepTime, Timing
 from outrider_lab.engines.counters import Block, Counters, count
-from outrider_lab.engines.fast_loops import InEngine
+from outrider_lab.engines.fast_loops import Done, InEngine
 from outrider_lab.engines.fleet import ProbeRun
+from outrider_lab.engines.verification.batches import BatchVerification, Trimmed
+from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_lab.latency import gap_bin
 from outrider_lab.traffic.acceptance import DRIFT_SECONDS, Acceptances
 from outrider_lab.traffic.requests import Request, Source
@@ -77,6 +79,7 @@ class EnginePod:
         self.kv_tokens = 0.0
         self.waiting: deque[Request] = deque()
         self.fast = InEngine()
+        self._verification: BatchVerification | None = None
         self._k = 0  # of the last step
         self._admitted = 0  # requests since the last step
         self._step, self._limits, self._acceptances, self._source = step, limits, acceptances, source
@@ -123,6 +126,27 @@ class EnginePod:
             else:
                 self._block(until, k_of)
 
+    def verify_adaptively(self, setting: AdaptiveVerification) -> None:
+        """Verify some drafts only, from now on; call it before the first step.
+
+        Raises:
+            ValueError: the step times do not say which part of a step verifies drafts.
+        """
+        if self._verification is not None:
+            return
+        if not isinstance(self._step, StepTime):
+            raise ValueError("adaptive verification needs step times from a formula")
+        longest, limits = max(self._candidates), self._limits
+        self._verification = BatchVerification(
+            self._step,
+            setting,
+            self._acceptances.chances,
+            longest=longest,
+            largest_batch=limits.max_num_seqs,
+            largest_tokens=limits.max_num_batched_tokens + limits.max_num_seqs * (1 + longest),
+            rng=self._rng,
+        )
+
     def _cut_off(self) -> None:
         """Leave all requests; what they have said counts."""
         self.waiting.clear()
@@ -154,20 +178,29 @@ class EnginePod:
         prompt, done = self._prefill(k)
         seconds = self._slowness * self._step.seconds(self._decoding, k, self.kv_tokens, prompt)
         self._k = k
-        steps = 1
+        steps, trimmed = 1, None
         if not self._prefilling and not done:
             limit = min(until, self._source.next_at(), (int(self.now / DRIFT_SECONDS) + 1) * DRIFT_SECONDS)
             steps = self._alike(k, seconds, min(limit - self.now, left))
+            if self._verification is not None and k > 0:
+                steps = min(steps, self._verification.most_steps)
             if slice_ is None:
                 steps = self.fast.alike(k, scheduled, self.kv_tokens, steps)
         steps = self._fitting(steps, k)
         growth = self._step.growth(k) * self._slowness
         before = self.kv_tokens
         decoding = self._decoding
-        emitted, accepted = self._decode(steps, k)
-        self.fast.gave(k, steps * decoding, accepted)
-        self._compare(steps, k, prompt, before + (self.kv_tokens - before) * (steps - 1) / (2 * steps))
+        if self._verification is not None and k > 0 and decoding:
+            trimmed = self._verification.run(
+                self._counts, k, steps, self.now, prompt_tokens=round(prompt), first=len(done)
+            )
+            seconds -= self._slowness * self._step.per_token * (decoding * k - trimmed.verified)
+        emitted, accepted = self._decode(steps, k) if trimmed is None else self._take(steps, trimmed)
+        self._compare(
+            steps, k, prompt, before + (self.kv_tokens - before) * (steps - 1) / (2 * steps), trimmed
+        )
         total = steps * seconds + growth * (self.kv_tokens - before) * (steps - 1) / 2
+        self.fast.gave(k, decoding, steps, Done(total, accepted))
         self.now += total
         context = steps * (before + self.kv_tokens) / 2
         self._join(done)
@@ -178,14 +211,14 @@ class EnginePod:
         if slice_ is not None and self.probe is not None:
             self.probe.spend(total)
 
-    def _compare(self, steps: int, k: int, prompt: float, kv: float) -> None:
+    def _compare(self, steps: int, k: int, prompt: float, kv: float, trimmed: Trimmed | None) -> None:
         """What the same work would take with every K: expected tokens, not those that chance gave."""
         if self.now >= self._rates_until:
             ks = {*self._candidates, k, 0}
             self._rates = {k: self._acceptances.rates(k, self.now) for k in ks}
             self._rates_until = (int(self.now / DRIFT_SECONDS) + 1) * DRIFT_SECONDS
         batch, step = self._decoding, self._step
-        tokens = sum(map(mul, self._counts, self._rates[k]))
+        tokens = sum(map(mul, self._counts, self._rates[k])) if trimmed is None else trimmed.expected
         reading = step.per_token * prompt
         needed = self._work.needed
         bare = tokens / batch if batch else 1.0
@@ -286,6 +319,17 @@ class EnginePod:
             emitted += each * number
         self.kv_tokens += emitted
         return emitted, accepted
+
+    def _take(self, steps: int, trimmed: Trimmed) -> tuple[float, Sequence[float]]:
+        """The same for steps with adaptive verification."""
+        emitted = 0.0
+        for kind, number in enumerate(self._counts):
+            if number:
+                each = steps + trimmed.gained[kind] / number
+                self._clocks[kind] += each
+                emitted += each * number
+        self.kv_tokens += emitted
+        return emitted, trimmed.accepted
 
     def _join(self, requests: Sequence[Request]) -> None:
         """Move completed prompts to decode; the first token comes with the prompt."""

@@ -12,6 +12,8 @@ import numpy as np
 from outrider.tuning.decision import Probe
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import NOISE_SECONDS
+from outrider_lab.engines.step_rules import MakeRule
+from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_lab.latency import Gaps
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.schedule import Schedule
@@ -52,11 +54,20 @@ class Fleet(Protocol):
     """Pods of one model under simulated load."""
 
     def advance(
-        self, until: float, schedule: Schedule, probe: Probe | None, cost_model: CostModel | None = None
+        self,
+        until: float,
+        schedule: Schedule,
+        probe: Probe | None,
+        cost_model: CostModel | None = None,
+        *,
+        step_rule: MakeRule | None = None,
+        verification: AdaptiveVerification | None = None,
     ) -> Tick:
         """Work until `until` with this schedule; a probe runs at once on its pod, on top of the schedule.
 
         cost_model: for the fast loop of every engine, which then chooses K in place of the schedule.
+        step_rule: the same for a policy inside the engine; it stays for the whole run.
+        verification: the engines verify some of their drafts only; the same for the whole run.
         """
         ...
 

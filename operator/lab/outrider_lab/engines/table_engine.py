@@ -9,12 +9,16 @@ import numpy as np
 
 from outrider.performance.throughput_table import ThroughputTable
 from outrider_lab.engines.closed_load import ClosedLoadFleet, Piece
-from outrider_lab.engines.fast_loops import InEngine
+from outrider_lab.engines.fast_loops import Done, InEngine
 from outrider_lab.engines.fleet import Span, noise_factor
 from outrider_lab.engines.windows import Stretch, low_of
 
 LOOP_BLOCK_STEPS = 8
 """Steps whose drafts the fast loop counts together, so that a run takes seconds."""
+NO_PARTS = (
+    "adaptive verification needs --engine formula or events, because a throughput table does not say "
+    "which part of a step verifies drafts"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class TableFleet(ClosedLoadFleet):
     def _work(
         self, pod: str, pieces: Sequence[Piece], loop: InEngine | None
     ) -> tuple[list[Span], list[Stretch]]:
+        if self._verification is not None:
+            raise ValueError(NO_PARTS)
         speed = self._speeds[pod]
         if loop is not None:
             pieces = [one for piece in pieces for one in self._chosen(piece, speed, loop)]
@@ -65,20 +71,20 @@ class TableFleet(ClosedLoadFleet):
         def seconds_of(k: int) -> float:
             return load * (1.0 + sum(table.survival(load, k))) / (speed * table.goodput(load, k))
 
-        def verified(k: int, steps: int) -> Sequence[float]:
+        def run(k: int, steps: int) -> Done:
             counts, reached, above = [], steps * load, 1.0
             for alive in table.survival(load, k):
                 reached = int(self._rng.binomial(reached, min(1.0, alive / above))) if above > 0 else 0
                 counts.append(float(reached))
                 above = alive
-            return counts
+            return Done(steps * seconds_of(k), counts)
 
         context = int(load * table.context_length)
-        ran = loop.fill(piece.seconds, load, context, seconds_of, verified, block=LOOP_BLOCK_STEPS)
-        total = sum(steps * seconds_of(k) for k, (steps, _) in ran.items())
+        ran = loop.fill(piece.seconds, load, context, seconds_of, run, block=LOOP_BLOCK_STEPS)
+        total = sum(one.seconds for one in ran.values())
         pieces, at = [], piece.started_at
-        for k, (steps, _) in sorted(ran.items()):
-            seconds = piece.seconds * steps * seconds_of(k) / total
+        for k, one in sorted(ran.items()):
+            seconds = piece.seconds * one.seconds / total
             pieces.append(Piece(piece.phase, at, seconds, k, off_table=False))
             at += seconds
         return pieces

@@ -15,6 +15,8 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_lab.engines.step_rules import MakeRule
+from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.schedule import Row, Schedule
 
@@ -27,6 +29,8 @@ class Action:
     probe: Probe | None = None
     speedup: Speedup | None = None
     cost_model: CostModel | None = None  # for the fast loop of the engines; None: the schedule runs
+    step_rule: MakeRule | None = None  # chooses K in the engines; None: the schedule runs
+    verification: AdaptiveVerification | None = None  # of the launch; None: all drafts are verified
 
 
 class Tuner(Protocol):
@@ -70,6 +74,7 @@ class Law:
 
     teaches: push a cost model, so that engines choose K at each step; else the schedule alone.
     step_times: what the engines measured of themselves before they served.
+    verification: of the engines' launch.
     """
 
     def __init__(
@@ -79,8 +84,10 @@ class Law:
         *,
         teaches: bool = True,
         step_times: StepTimeProfile | None = None,
+        verification: AdaptiveVerification | None = None,
     ) -> None:
         self._policy, self._step_times = policy, step_times
+        self._verification = verification
         self._teaches = teaches
         self._cost_model: CostModel | None = None
         self._state = TunerState.start(static, policy)
@@ -88,7 +95,7 @@ class Law:
 
     def begin(self) -> Action:
         """Return the static schedule, as far as the candidates allow."""
-        return Action(self._state.schedule)
+        return Action(self._state.schedule, verification=self._verification)
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """One decision."""
@@ -99,14 +106,25 @@ class Law:
         self.decisions.append(decision)
         if self._teaches:
             self._cost_model = next_cost_model(self._cost_model, decision)
-        return Action(decision.schedule, decision.probe, decision.speedup, self._cost_model)
+        return Action(
+            decision.schedule,
+            decision.probe,
+            decision.speedup,
+            self._cost_model,
+            verification=self._verification,
+        )
 
 
 class Fixed:
-    """`static:K`, `hand`, and `fast-loop`: one answer for ever."""
+    """`static:K`, `hand`, `fast-loop` and `adaptive`: one answer for ever."""
 
-    def __init__(self, schedule: Schedule, cost_model: CostModel | None = None) -> None:
-        self._action = Action(schedule, cost_model=cost_model)
+    def __init__(
+        self,
+        schedule: Schedule,
+        cost_model: CostModel | None = None,
+        verification: AdaptiveVerification | None = None,
+    ) -> None:
+        self._action = Action(schedule, cost_model=cost_model, verification=verification)
 
     def begin(self) -> Action:
         """The answer."""

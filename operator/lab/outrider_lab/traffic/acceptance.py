@@ -15,6 +15,7 @@ class Acceptances:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._known: dict[tuple[int, int, int], Gain] = {}
+        self._chances: dict[tuple[int, int], tuple[float, ...]] = {}
 
     @property
     def kinds(self) -> int:
@@ -27,13 +28,23 @@ class Acceptances:
 
     def gain(self, kind: int, k: int, at: float) -> Gain:
         """Return the gain of one draft of K tokens."""
-        phase, difficulty = divmod(kind, len(DIFFICULTIES))
-        drifts = self._trace.phases[phase].drift_to != 1.0
-        epoch = int(at / DRIFT_SECONDS) if drifts else 0
-        key = (kind, k, epoch)
+        key = (kind, k, self._epoch(kind, at))
         found = self._known.get(key)
         if found is None:
-            scale = self._trace.drift(phase, epoch * DRIFT_SECONDS) if drifts else 1.0
-            probabilities = self._trace.phases[phase].probability(difficulty, scale)
-            found = self._known[key] = gain_of(probabilities, k)
+            found = self._known[key] = gain_of(self.chances(kind, at), k)
         return found
+
+    def chances(self, kind: int, at: float) -> tuple[float, ...]:
+        """Acceptance of each position, given that all before it were; the same object in an epoch."""
+        phase, difficulty = divmod(kind, len(DIFFICULTIES))
+        epoch = self._epoch(kind, at)
+        found = self._chances.get((kind, epoch))
+        if found is None:
+            drifts = self._trace.phases[phase].drift_to != 1.0
+            scale = self._trace.drift(phase, epoch * DRIFT_SECONDS) if drifts else 1.0
+            found = self._chances[kind, epoch] = self._trace.phases[phase].probability(difficulty, scale)
+        return found
+
+    def _epoch(self, kind: int, at: float) -> int:
+        drifts = self._trace.phases[kind // len(DIFFICULTIES)].drift_to != 1.0
+        return int(at / DRIFT_SECONDS) if drifts else 0
