@@ -238,8 +238,13 @@ _INTERPRETER = "interpreter"
 def install_plugin(folder: Path) -> Path:
     """Build the plugin and install it, with its entry points, into a folder of its own."""
     _install(folder, PLUGIN_SOURCE, PLUGIN_SOURCE / "protocol")
-    _install(folder / _INTERPRETER, PLUGIN_SOURCE / "testing" / "interpreted")
+    install_interpreter(folder / _INTERPRETER)
     return folder
+
+
+def install_interpreter(folder: Path) -> None:
+    """Install Triton's backend for the interpreter into a folder of its own."""
+    _install(folder, PLUGIN_SOURCE / "testing" / "interpreted")
 
 
 def _install(folder: Path, *sources: Path) -> None:

@@ -1,0 +1,164 @@
+"""vLLM's V2 runner with asynchronous scheduling in a pod: the operator changes K while the engine serves.
+
+Triton's interpreter runs the kernels. Its backend, and a plugin that keeps asynchronous scheduling on a CPU,
+come as a volume: no image of Outrider has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cluster.api_server import read
+from tests.cluster.engines import pods_of, ready_pods, state
+from tests.cluster.kubectl import Object, apply, has_condition, kubectl, namespace, patch, wait_for
+from tests.cluster.models import deploying, in_force, model, read_example
+from tests.contract import asynchronous, helper_plugins
+from tests.contract.engine import install_interpreter
+from tests.contract.engine_process import INTERPRETED
+
+pytestmark = pytest.mark.engine("real", "V2")
+
+NAME = "v2"
+FILES = "v2-interpreter"
+FOLDER = "/opt/interpreter"
+TOKENS = 24
+COMPLETE = """
+import json, sys, urllib.request
+body = {"model": "tiny", "prompt": sys.argv[1], "max_tokens": int(sys.argv[2])}
+body |= {"temperature": 0, "ignore_eos": True}
+request = urllib.request.Request("http://127.0.0.1:8000/v1/completions", json.dumps(body).encode())
+request.add_header("Content-Type", "application/json")
+print(urllib.request.urlopen(request, timeout=120).read().decode())
+"""
+GENERATED = "vllm:generation_tokens_total"
+COUNTED = {
+    "outrider:emitted_tokens_total": GENERATED,
+    "outrider:draft_tokens_total": "vllm:spec_decode_num_draft_tokens_total",
+    "outrider:accepted_tokens_total": "vllm:spec_decode_num_accepted_tokens_total",
+}
+"""Sums of the plugin, and those of vLLM that they must equal."""
+
+
+@pytest.fixture(scope="module")
+def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The engine pod of a model on V2 with an EAGLE-3 head, ready."""
+    files = tmp_path_factory.mktemp("interpreter")
+    install_interpreter(files)
+    helper_plugins.install_modules(
+        files,
+        "asynchronous",
+        {asynchronous.NAME: f"{asynchronous.NAME}:register"},
+        {asynchronous.NAME: asynchronous},
+    )
+    volume = put_into_a_volume(files)
+    manifest = read_example()
+    manifest["spec"]["speculation"] = {
+        "method": "eagle3",
+        "drafter": {"uri": "pvc://tiny-models/eagle3"},
+        "numSpeculativeTokens": 3,
+        "candidates": [0, 1, 2, 3],
+        "schedule": [{"numSpeculativeTokens": 2}],
+        "tuning": {"mode": "Off", "sweep": "Never"},
+    }
+    manifest["spec"]["engine"] |= {"modelRunner": "V2"}
+    manifest["spec"]["engine"]["args"] |= {"max-num-seqs": 8}
+    template = manifest["spec"]["podTemplate"]["spec"]
+    (container,) = template["containers"]
+    variables = {
+        **INTERPRETED,
+        "PYTHONPATH": f"/opt/outrider:{FOLDER}",
+        "VLLM_PLUGINS": asynchronous.NAME,
+    }
+    container["env"] += [{"name": name, "value": value} for name, value in variables.items()]
+    container["volumeMounts"].append({"name": volume["name"], "mountPath": FOLDER, "readOnly": True})
+    template["volumes"].append(volume)
+    try:
+        with deploying() as deploy:
+            deploy(manifest, NAME)
+            wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=600)
+            (ready,) = ready_pods(NAME)
+            yield ready
+    finally:
+        kubectl("delete", "configmap", FILES, "-n", namespace(), "--ignore-not-found")
+
+
+def put_into_a_volume(files: Path) -> Object:
+    """A ConfigMap with the files of a folder, as a volume that has them at their paths."""
+    paths = sorted(path for path in files.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    named = {f"file-{number}": path for number, path in enumerate(paths)}
+    apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": FILES, "namespace": namespace()},
+            "data": {key: path.read_text() for key, path in named.items()},
+        }
+    )
+    items = [{"key": key, "path": str(path.relative_to(files))} for key, path in named.items()]
+    return {"name": "interpreter", "configMap": {"name": FILES, "items": items}}
+
+
+def look() -> Object | None:
+    """The model as it stands."""
+    return model(NAME)
+
+
+def complete(pod: str, prompt: str) -> int:
+    """The tokens of one answer."""
+    done = kubectl(
+        *("exec", pod, "-n", namespace(), "-c", "engine", "--"),
+        *("python3", "-c", COMPLETE, prompt, str(TOKENS)),
+    )
+    return int(json.loads(done)["usage"]["completion_tokens"])
+
+
+def counters(pod: str) -> Counter[str]:
+    """Sums of the engine's counters, and those of draft tokens by position."""
+    text = read(f"/api/v1/namespaces/{namespace()}/pods/{pod}:8000/proxy/metrics", seconds=15)
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] += sample.value
+            if sample.name == "outrider:draft_tokens_total":
+                found[f"drafted at {sample.labels['position']}"] += sample.value
+    return found
+
+
+def test_the_engine_runs_v2_with_asynchronous_scheduling(pod: str) -> None:
+    found = state(pod)
+    assert (found["runner"], found["method"], found["problems"]) == ("V2", "eagle3", [])
+    assert found["liveTuning"]["possible"]
+    assert found["selfTest"]["state"] == "Passed"
+    assert asynchronous.QUEUED in kubectl("logs", pod, "-n", namespace(), "-c", "engine")
+
+
+@pytest.mark.parametrize("k", [0, 3, 1])
+def test_a_schedule_of_the_operator_is_what_the_engine_drafts(pod: str, k: int) -> None:
+    patch("specmodel", NAME, {"spec": {"speculation": {"schedule": [{"numSpeculativeTokens": k}]}}})
+    wait_for(f"K={k}", look, in_force(f"*:{k}"), seconds=60)
+    before = counters(pod)
+    assert complete(pod, f"def main{k}(argv):\n    ") == TOKENS
+    wanted = before[GENERATED] + TOKENS
+    wait_for(
+        "counted", lambda: dict(counters(pod)), lambda seen: (seen or {})[GENERATED] >= wanted, seconds=30
+    )
+    counted = counters(pod)
+    counted.subtract(before)
+    assert {name for name, value in counted.items() if name.startswith("drafted at") and value} == {
+        f"drafted at {position}" for position in range(k)
+    }
+    assert {ours: counted[ours] for ours in COUNTED} == {
+        ours: counted[theirs] for ours, theirs in COUNTED.items()
+    }
+
+
+def test_no_pod_restarted(pod: str) -> None:
+    (one,) = pods_of(NAME)
+    assert one["metadata"]["name"] == pod
+    assert [status["restartCount"] for status in one["status"]["containerStatuses"]] == [0]
