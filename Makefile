@@ -160,7 +160,7 @@ bench-twin: ## Difference between a simulated engine and the engine of its step 
 bench-ends: cluster ## End pods while clients keep connections open, and count lost requests. ARGS="--count 3"
 	$(RUN) python -m tests.bench.ends $(ARGS)
 
-gpu-check: ## Checks that need a GPU: static, live, K=0 and V1 side by side. ARGS="--pairs 12"; exit code 2 without a GPU
+gpu-check: ## What only a GPU can show, in 20 minutes, as one page in out/gpu. ARGS="--engine cpu" for a dry run; exit code 2 without a GPU
 	@$(UP) --until workspace
 	@$(RUN) python -m tests.gpu $(ARGS)
 

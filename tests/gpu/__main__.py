@@ -1,16 +1,24 @@
 """What only a GPU can show: ``make gpu-check``, or ``python -m tests.gpu``.
 
-Per method four engines stand side by side on one GPU, started as the operator starts them: no drafter, a
-static launch, a live one, and a live one on V1 where V2 is what the operator takes. Pairs ask two of them for
-the same texts, one at a time. Judged are:
+On one GPU, within about ``--minutes``. Engines start as the operator starts them, up to three side by side,
+and one of them works at a time. The parts, the most valuable first:
 
-- live against static, at the K of the launch: what a live table costs;
-- K=0 against no drafter: what speculation costs where it does not pay;
-- V2 against V1, where both follow K: the operator's choice must not be the slower one;
-- the map of the sweep against live cells at the same places.
+- first-page: the README's launch: self-test, live K, counts, every K at every load;
+- runner: V2 against V1;
+- k0: K=0 against a launch without a drafter, with a drafter that is skipped and one that follows;
+- static: a live schedule against a fixed K;
+- adaptive: vLLM's adaptive verification, on and off;
+- profile: the startup profile against live steps;
+- graphs: graph memory and time of a start, by number of candidates;
+- rows: the rows of docs/coverage.md that only a GPU can show.
 
-The result goes to out/gpu/result.json, with device and command. Exit codes: 0 where every check ran and is
-met, 1 where one is not, 2 without a GPU.
+Models come from OUTRIDER_GPU_TARGET and OUTRIDER_GPU_DRAFTER, from a Hugging Face cache, or are made without
+weights. The results go to out/gpu: result.json, written after every part, page.html, and tables.json for
+`outrider simulate`. ``--resume`` continues an interrupted run. ``--engine cpu`` and ``--engine interpreted``
+(V2 by Triton's interpreter) run the same parts without a GPU, with tiny models.
+
+Exit codes: 0 where every limit is met, 1 where one is not or a part did not run, 2 without a GPU. A dry run
+ends with 0 where every part ran.
 """
 
 from __future__ import annotations
@@ -18,66 +26,38 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
+
 from outrider_protocol.methods import Method
-from tests.bench.k0.runs import measure
-from tests.bench.k0.statistics import relative_cost
-from tests.bench.results import head, write
-from tests.contract.engine import MODELS, PYTHON, Engine, install_plugin
-from tests.gpu.cells import Load, hold, live_cell, mapped_cells
-from tests.gpu.device import NoDevice, find_device
-from tests.gpu.engines import gpu_engine
-from tests.gpu.launches import LIVE, LIVE_V1, NONE, STATIC, Models, arms
-from tests.gpu.verdicts import EXIT_NO_GPU, Check, exit_status, of_cost, of_map
+from tests.bench.results import head
+from tests.contract.engine import install_plugin
+from tests.contract.engine_process import PYTHON
+from tests.gpu.budget import Need, allotments
+from tests.gpu.cells import Load
+from tests.gpu.comparisons import Clock
+from tests.gpu.device import Device, NoDevice, find_device, find_vllm
+from tests.gpu.engines import Fleet, install_check_plugins
+from tests.gpu.launches import Models
+from tests.gpu.models import find_or_make
+from tests.gpu.page import console, page
+from tests.gpu.parts import PARTS, Bench, Part, starting
+from tests.gpu.places import PLACES, Place
+from tests.gpu.record import PartRecord, Record, Status, continued
+from tests.gpu.verdicts import EXIT_MET, EXIT_NO_GPU, EXIT_NOT_MET, FEWEST_PAIRS, exit_status
 
-REPORT = Path("out/gpu/result.json")
-LIVE_LIMIT, K0_LIMIT, RUNNER_LIMIT, MAP_LIMIT = 1.0, 2.0, 1.0, 3.0
-"""Percent."""
-DRAFTERS: Mapping[Method, str] = {Method.EAGLE3: "eagle3", Method.DRAFT_MODEL: "drafter"}
-"""The tiny drafters."""
-
-
-def cost(slower: Engine, faster: Engine, load: Load, name: str) -> Mapping[str, object]:
-    """Seconds of clients, in pairs of drawn order."""
-    seconds: dict[str, list[float]] = {"slower": [], "faster": []}
-    engines = {"slower": slower, "faster": faster}
-    for pair in range(-1, load.pairs):
-        for side in random.sample(sorted(engines), 2):
-            asked = f"{name}{load.streams}_{pair}_"
-            run = measure(engines[side], streams=load.streams, tokens=load.tokens, name=asked)
-            if pair >= 0:
-                seconds[side].append(run.seconds)
-    return relative_cost(seconds["slower"], seconds["faster"])
-
-
-def checks(engines: Mapping[str, Engine], models: Models, loads: Sequence[Load]) -> Iterator[Check]:
-    """All checks of one method."""
-    live = engines[LIVE]
-    for load in loads:
-        at = f"{models.method}, {load.streams} streams: "
-        hold(live, models.k)
-        figures = cost(live, engines[STATIC], load, "static")
-        yield of_cost(f"{at}live against static", figures, limit_percent=LIVE_LIMIT)
-        if LIVE_V1 in engines:
-            hold(engines[LIVE_V1], models.k)
-            figures = cost(live, engines[LIVE_V1], load, "runner")
-            yield of_cost(f"{at}V2 against V1", figures, limit_percent=RUNNER_LIMIT)
-        hold(live, 0)
-        figures = cost(live, engines[NONE], load, "none")
-        yield of_cost(f"{at}K=0 against no drafter", figures, limit_percent=K0_LIMIT)
-    found = [live_cell(live, k, load) for load in loads for k in models.candidates]
-    cells = [cell for cell in found if cell is not None]
-    yield of_map(
-        f"{models.method}: map against live cells", mapped_cells(live), cells, limit_percent=MAP_LIMIT
-    )
+OUTPUT = Path("out/gpu")
+WANTED = 3
+"""So many times the fewest pairs are useful."""
+LONGEST_WHY = 1500
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -85,80 +65,176 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--methods", default="eagle3,draft_model", help="default: eagle3,draft_model")
-    parser.add_argument("--target", type=Path, default=MODELS / "target", help="default: the tiny target")
-    parser.add_argument("--drafter", type=Path, help="of a single method; default: the tiny one")
+    parser.add_argument("--engine", choices=sorted(PLACES), default="gpu", help="default: gpu")
+    parser.add_argument("--minutes", type=float, default=20.0, help="for all parts (default: 20)")
+    parser.add_argument("--parts", help=f"of {','.join(part.name for part in PARTS)}; default: all")
+    parser.add_argument("--methods", default="eagle3", help="one after the other (default: eagle3)")
     parser.add_argument("--candidates", default="0,1,2,3,5", help="with 0 (default: 0,1,2,3,5)")
     parser.add_argument("--k0", default="Auto", choices=("Auto", "Sync", "Skip"), help="default: Auto")
-    parser.add_argument("--streams", default="1,8,32", help="loads (default: 1,8,32)")
-    parser.add_argument("--tokens", type=int, default=256, help="of each answer (default: 256)")
-    parser.add_argument("--pairs", type=int, default=12, help="per comparison (default: 12)")
-    parser.add_argument("--max-num-seqs", type=int, default=64)
-    parser.add_argument(
-        "--memory-share", type=float, default=0.2, help="of the GPU, per engine (default: 0.2)"
-    )
+    parser.add_argument("--streams", help="loads of comparisons")
+    parser.add_argument("--table-streams", help="loads of the table")
+    parser.add_argument("--tokens", type=int, help="of each answer")
+    parser.add_argument("--pairs", type=int, default=12, help="per comparison, at most (default: 12)")
+    parser.add_argument("--memory-share", type=float, default=0.3, help="per engine (default: 0.3)")
+    parser.add_argument("--plugin", type=Path, help="a folder with the installed plugin; default: built now")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder (default: {OUTPUT})")
+    parser.add_argument("--resume", action="store_true", help="continue the result in the folder")
     return parser.parse_args(arguments)
 
 
-def models_of(given: argparse.Namespace, vllm: str) -> list[Models]:
-    """What is to be checked, method by method."""
-    methods = [Method(name) for name in given.methods.split(",")]
-    candidates = sorted(int(k) for k in given.candidates.split(","))
-    return [
-        Models(
-            target=given.target,
-            drafter=given.drafter or (MODELS / DRAFTERS[method] if method in DRAFTERS else None),
-            method=method,
-            candidates=candidates,
-            vllm=vllm,
-            k0=given.k0,
-        )
-        for method in methods
-    ]
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of this program. deadline: of `time.monotonic`."""
+
+    place: Place
+    device: Device
+    parts: Sequence[Part]
+    record: Record
+    deadline: float
+    folder: Path
+    """For files of its own."""
+    output: Path
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.deadline - time.monotonic()
+
+    def publish(self) -> None:
+        """Write result, page and tables as they are known now."""
+        self.record.write()
+        titles = {part.name: part.title for part in PARTS}
+        (self.output / "page.html").write_text(page(self.record, titles), encoding="utf-8")
+        if self.record.tables:
+            text = json.dumps({"tables": self.record.tables}, indent=1) + "\n"
+            (self.output / "tables.json").write_text(text, encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = options(arguments)
+    # A time limit ends this process by SIGTERM. Its engines lead groups of their own and would survive.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_NOT_MET))
+    place = PLACES[given.engine]
     try:
-        device = find_device(PYTHON)
+        device = Device(f"dry run, {place.evidence}", find_vllm(PYTHON)) if place.dry else find_device(PYTHON)
+        wanted = _parts(given.parts)
     except NoDevice as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return EXIT_NO_GPU
-    loads = [Load(int(streams), given.tokens, given.pairs) for streams in given.streams.split(",")]
-    result = {
-        **head("tests.gpu", arguments, datetime.now(UTC)),
-        "device": asdict(device),
-        "load_average": os.getloadavg(),
-    }
-    found: list[Check] = []
-    try:
-        result["launches"] = run(given, device.vllm, loads, found)
-    finally:
-        result["checks"] = [asdict(check) for check in found]
-        write(REPORT, result)
-    return exit_status(found)
-
-
-def run(given: argparse.Namespace, vllm: str, loads: Sequence[Load], found: list[Check]) -> dict[str, object]:
-    """Start the engines of each method, and add what is found; what was launched."""
-    launched: dict[str, object] = {}
+    deadline = time.monotonic() + 60 * given.minutes
+    output: Path = given.output
+    output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        plugin = install_plugin(Path(name) / "plugin")
-        for models in models_of(given, vllm):
-            launches = arms(models, max_num_seqs=given.max_num_seqs, memory_share=given.memory_share)
-            with ExitStack() as stack:
-                engines: dict[str, Engine] = {}
-                for index, (arm, launch) in enumerate(launches.items()):
-                    folder = Path(name) / f"{models.method}-{index}"
-                    engine = stack.enter_context(gpu_engine(plugin, folder, launch, models.k))
-                    engines[arm] = engine
-                    described = {"flags": launch.flags, "state": dict(engine.first_state)}
-                    launched[f"{models.method}, {arm}"] = described
-                for check in checks(engines, models, loads):
-                    found.append(check)
-                    print(f"{check.verdict:8}  {check.name}  {json.dumps(check.figures)}", flush=True)
-    return launched
+        folder = Path(name)
+        plugins = given.plugin or install_plugin(folder / "plugin"), install_check_plugins(folder / "check")
+        models = [_models(method, given, device, place, output) for method in given.methods.split(",")]
+        about = {
+            **head("tests.gpu", arguments, datetime.now(UTC)),
+            "engine": place.name,
+            "evidence": place.evidence,
+            "device": asdict(device),
+            "minutes": given.minutes,
+            "models": models[0].pair.described(),
+        }
+        file = output / "result.json"
+        record = continued(file, about) if given.resume else Record(file, about)
+        session = Session(place, device, wanted, record, deadline, folder, output)
+        for each in models:
+            run_method(session, each, plugins, given)
+    print(console(record.checks()))
+    print(f"written to {output / 'page.html'} and {file}")
+    return _exit(session)
+
+
+def run_method(
+    session: Session, models: Models, plugins: tuple[Path, Path], given: argparse.Namespace
+) -> None:
+    """Run all parts of one method that fit, the most valuable first."""
+    folder = session.folder / str(models.method)
+    fleet = Fleet(session.place, models, *plugins, folder)
+    loads, table_loads = (
+        [Load(streams, given.tokens or session.place.tokens, given.pairs) for streams in chosen]
+        for chosen in (
+            _numbers(given.streams) or session.place.streams,
+            _numbers(given.table_streams) or session.place.table_streams,
+        )
+    )
+    bench = Bench(fleet, session.device, loads, table_loads, session.record)
+    try:
+        for number, part in enumerate(session.parts):
+            name = f"{models.method}, {part.name}"
+            if session.record.done(name):
+                continue
+            found = session.record.parts[name] = PartRecord(Status.CUT_OFF)
+            session.publish()
+            began = time.monotonic()
+            try:
+                _run(bench, session, session.parts[number:], found)
+            except (AssertionError, OSError, ValueError, httpx.HTTPError) as error:
+                found.status, found.why = Status.FAILED, str(error)[-LONGEST_WHY:]
+            found.seconds = round(time.monotonic() - began, 1)
+            for arm, start in fleet.starts.items():
+                session.record.starts[f"{models.method}, {arm}"] = start.described()
+            session.publish()
+            print(f"{session.left():5.0f} s left  {name}: {found.status} {found.why[-300:]}", flush=True)
+    finally:
+        fleet.close()
+
+
+def _run(bench: Bench, session: Session, parts: Sequence[Part], found: PartRecord) -> None:
+    """Run the first of these parts, unless an obstacle or the time forbids it."""
+    part = parts[0]
+    obstacle = part.obstacle(bench)
+    if obstacle is not None:
+        found.status, found.why = Status.NOT_HERE, obstacle
+        return
+    start_seconds = bench.fleet.start_seconds()
+    starts = starting(parts, bench.fleet.running)
+    needs = [_need(bench, each, starts[each.name]) for each in parts if each.obstacle(bench) is None]
+    seconds = allotments(needs, session.left(), start_seconds=start_seconds).get(part.name)
+    if seconds is None:
+        least = needs[0].starts * start_seconds + needs[0].least
+        found.status = Status.NO_TIME
+        found.why = (
+            f"it needs {least:.0f} s, and {session.left():.0f} s are left: raise --minutes, or --resume"
+        )
+        return
+    engines = bench.fleet.hold(part.arms)
+    part.run(bench, engines, Clock(seconds), found)
+    found.status = Status.DONE
+
+
+def _need(bench: Bench, part: Part, starts: int) -> Need:
+    """Seconds of one part, by the place's estimate of one load."""
+    once = part.passes(bench) * bench.fleet.place.run_seconds
+    repeats = 1 if part is PARTS[0] else FEWEST_PAIRS
+    return Need(part.name, starts, once * (1 + repeats), once * (1 + repeats * WANTED))
+
+
+def _parts(names: str | None) -> Sequence[Part]:
+    if names is None:
+        return PARTS
+    by_name = {part.name: part for part in PARTS}
+    return [by_name[name] for name in names.split(",")]
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(",")) if text else ()
+
+
+def _models(method: str, given: argparse.Namespace, device: Device, place: Place, output: Path) -> Models:
+    candidates = sorted(_numbers(given.candidates))
+    # Beside the results, so that a run that continues has the same ones.
+    pair = find_or_make(Method(method), output / "models" / method, place.size, os.environ)
+    return Models(pair, Method(method), candidates, device.vllm, given.memory_share, given.k0)
+
+
+def _exit(session: Session) -> int:
+    statuses = [part.status for part in session.record.parts.values()]
+    whole = all(status in (Status.DONE, Status.NOT_HERE) for status in statuses)
+    if session.place.dry:
+        return EXIT_MET if whole else EXIT_NOT_MET
+    return exit_status(session.record.checks()) if whole else EXIT_NOT_MET
 
 
 if __name__ == "__main__":

