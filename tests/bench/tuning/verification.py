@@ -30,7 +30,7 @@ from outrider_lab.scenarios import FormulaScenario
 from tests.bench import results
 from tests.bench.tuning.alternating import goodput
 from tests.bench.tuning.families import MAP_ERROR, WITH_MAP, Job, moving, stationary
-from tests.bench.tuning.moving import engines
+from tests.bench.tuning.moving import KINDS, engines
 
 CALLS, BLOCK = (0, 1, 2, 3, 5), (0, 1, 2, 4, 7)
 """Candidates of a drafter with one call for each token, and of one that drafts seven at once."""
@@ -144,11 +144,13 @@ def by(rows: Iterable[Row], *keys: str) -> dict[str, dict[str, tuple[float, floa
     return found
 
 
-def regret_jobs(seeds: int) -> Iterator[Job]:
-    """Published tables, and moving traffic, in which adaptive verification takes part."""
+def regret_jobs(seeds: int, kinds: Sequence[str]) -> Iterator[Job]:
+    """Published tables, and kinds of moving traffic, in which adaptive verification takes part."""
     outrider = ("outrider", WITH_MAP)
     yield from stationary("report", seeds, (*outrider, *BY_REGRET), "published")
-    yield from moving("report", seeds, (*outrider, "adaptive", "outrider-adaptive", *BY_REGRET))
+    for job in moving("report", seeds, (*outrider, "adaptive", "outrider-adaptive", *BY_REGRET)):
+        if job.case in kinds:
+            yield from (replace(job, policies=(policy,)) for policy in job.policies)
 
 
 def regrets(rows: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tuple[float, float, float]]]:
@@ -179,15 +181,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--no-sweep", action="store_true", help="leave out other drafters")
+    parser.add_argument("--no-cells", action="store_true", help="tables and moving traffic alone")
     parser.add_argument("--no-regrets", action="store_true", help="leave out tables and moving traffic")
+    parser.add_argument(
+        "--traffic", action="append", choices=KINDS, help="kind of moving traffic; default: all"
+    )
     parser.add_argument("--output", type=Path, default=Path("out/bench/verification.json"))
     options = parser.parse_args(arguments)
     policies = POLICIES if options.no_sweep else (*POLICIES, *SWEEP)
     began = datetime.now(UTC)
-    cells = [Cell(*parts) for parts in product(ENGINES, TEXTS, STREAMS)]
+    cells = [] if options.no_cells else [Cell(*parts) for parts in product(ENGINES, TEXTS, STREAMS)]
     with ProcessPoolExecutor(options.jobs) as pool:
         rows = list(pool.map(partial(_job, policies), product(cells, range(options.seeds))))
-        jobs = [] if options.no_regrets else list(regret_jobs(options.seeds))
+        jobs = [] if options.no_regrets else list(regret_jobs(options.seeds, options.traffic or KINDS))
         others = [row for found in pool.map(Job.run, jobs) for row in found]
     gains = {"all": by(rows), "engine": by(rows, "engine"), "text": by(rows, "text")}
     gains |= {"cell": by(rows, "engine", "text", "streams"), "engine and text": by(rows, "engine", "text")}
