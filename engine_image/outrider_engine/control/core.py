@@ -18,8 +18,15 @@ from outrider_engine.control.push import Control, accept, lapse, require_in_forc
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.startup_profile import StartupProfile, Visit
 from outrider_engine.control.state import Measurement
-from outrider_engine.control.support import EngineFacts, fast_loop_obstacle, obstacle, refused_k
+from outrider_engine.control.support import (
+    EngineFacts,
+    fast_loop_obstacle,
+    obstacle,
+    profile_obstacle,
+    refused_k,
+)
 from outrider_engine.counting.measure import Backlog, Meter, Step
+from outrider_engine.counting.trimmed import UNKNOWN, TrimmedDrafts
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterSkip
 from outrider_protocol.control_api import ProbeOrder, Push, Reason, Refusal
 from outrider_protocol.cost_model import launch_revision
@@ -64,6 +71,9 @@ class EngineCoreControl:
         self._meter = meter
         self.backlog = Backlog(self.measuring_failed)
         """Steps that are not counted yet."""
+        self.trimmed_drafts = TrimmedDrafts(
+            facts.num_speculative_tokens, adaptive=facts.adaptive_verification
+        )
         self._measuring = measuring and meter is not None
         self.drafter_skip = drafter_skip
         self.fast_loop = FastLoopChooser(
@@ -130,6 +140,12 @@ class EngineCoreControl:
         self._meter, self._profile_meter, self._measuring = None, None, False
         self.fast_loop.disable("steps cannot be counted any more")
         self._failed("the measuring hook", error, "serving continues without counting")
+
+    def trimmed_drafts_unknown(self) -> None:
+        """Trimmed drafts are not counted. The acceptance is then wrong, so no schedule is taken any more."""
+        self._obstacle = self._obstacle or UNKNOWN
+        self.fast_loop.disable(UNKNOWN)
+        self._install()
 
     def drafter_skip_failed(self, error: Exception) -> None:
         """No step skips the drafter any more. Until they end, requests with missed tokens get bad drafts."""
@@ -223,6 +239,7 @@ class EngineCoreControl:
             leaseRemainingSeconds=control.lease_remaining_seconds(self._clock()),
             measuring=self._measuring,
             probe=self._probe.to_wire() if self._probe else None,
+            verification=self.trimmed_drafts.to_wire(),
             fastLoop=self.fast_loop.to_wire(),
             selfTest=self._self_test.to_wire(),
             startupProfile=self._profile.to_wire(),
@@ -293,7 +310,7 @@ class EngineCoreControl:
             max_num_seqs=self._facts.max_num_seqs,
             room=self._facts.room,
             seconds=seconds,
-            obstacle=self._requests_obstacle(),
+            obstacle=profile_obstacle(self._facts) or self._requests_obstacle(),
             now=self._clock(),
         )
         if visits:

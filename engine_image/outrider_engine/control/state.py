@@ -11,6 +11,7 @@ from outrider_engine.control.self_test import SelfTest
 from outrider_engine.control.startup_profile import StartupProfile
 from outrider_engine.control.support import data_parallel_obstacle
 from outrider_engine.counting.measure import CellSums
+from outrider_engine.counting.trimmed import TrimmedDrafts
 from outrider_protocol.engine_state import LiveTuning, Source, State, StepTime
 
 
@@ -55,6 +56,7 @@ def unavailable(reason: str) -> State:
         leaseRemainingSeconds=None,
         measuring=False,
         probe=None,
+        verification=TrimmedDrafts(0, adaptive=False).to_wire(),
         fastLoop=no_fast_loop(reason),
         selfTest=SelfTest().to_wire(),
         startupProfile=StartupProfile().to_wire(),

@@ -41,6 +41,7 @@ class EngineFacts:
     recurrent: layers of the target carry a state from token to token.
     shares_cache: its KV cache goes to other engines, or comes from them.
     simulated: source of the step times of a simulated engine; None for a real one.
+    adaptive_verification: vLLM decides in each step which drafts it verifies.
     cuda_graphs: vLLM's mode of CUDA graphs by its name; None where it has none.
     room: None where this release does not report it.
     """
@@ -60,6 +61,7 @@ class EngineFacts:
     multimodal: bool = False
     shares_cache: bool = False
     recurrent: bool = False
+    adaptive_verification: bool = False
     pipeline_parallel_size: int = 1
 
     @property
@@ -155,6 +157,16 @@ def fast_loop_obstacle(facts: EngineFacts, *, counted: bool) -> str | None:
         return "steps are not counted, as under --disable-log-stats"
     if facts.pipeline_parallel_size > 1:
         return "with pipeline parallelism the fast loop is not tested"
+    return None
+
+
+def profile_obstacle(facts: EngineFacts) -> str | None:
+    """Why a startup profile would mislead the tuner; None where it would not."""
+    if facts.adaptive_verification:
+        return (
+            "adaptive verification decides by the text how much a step verifies, so requests of a profile "
+            "would mislead. The tuner learns step times from the steps of clients"
+        )
     return None
 
 

@@ -29,7 +29,8 @@ MAX_STEPS_IN_FLIGHT = 64
 class CellSums(TypedDict):
     """Sums over the steps of one batch bin and K. ``numSpeculativeTokens`` is None for mixed steps.
 
-    ``draftTokens`` and ``acceptedTokens`` are per position; their lists are equally long.
+    ``draftTokens``, ``trimmedTokens`` and ``acceptedTokens`` are per position; their lists are equally long.
+    ``draftTokens`` were verified. ``trimmedTokens`` were drafted and left unverified.
     """
 
     minBatchSize: int
@@ -42,6 +43,7 @@ class CellSums(TypedDict):
     prefillTokens: int
     contextTokens: int
     draftTokens: list[int]
+    trimmedTokens: list[int]
     acceptedTokens: list[int]
 
 
@@ -138,10 +140,12 @@ class Meter:
         accepted: Sequence[int],
         work_left: bool,
         ended: float,
+        trimmed: Sequence[int] = (),
     ) -> Step | None:
         """Count the result of a step; None for a step that was not counted when it was scheduled.
 
-        drafted, accepted: tokens per position that this step verified.
+        drafted, accepted: tokens per position that this step was to verify, and accepted.
+        trimmed: drafted tokens per position that it left unverified; empty where it verified all.
         work_left: the engine continues without waiting for requests.
         """
         while self._in_flight and self._in_flight[0].key is not key:
@@ -167,6 +171,9 @@ class Meter:
         for sums, tokens_by_position in ((cell["draftTokens"], drafted), (cell["acceptedTokens"], accepted)):
             for position, tokens in enumerate(tokens_by_position):
                 sums[position] += tokens
+        for position, tokens in enumerate(trimmed):
+            cell["draftTokens"][position] -= tokens
+            cell["trimmedTokens"][position] += tokens
         return step
 
     def forget(self) -> None:
@@ -192,6 +199,7 @@ def _empty_cell(batch: Bin, k: int | None, positions: int) -> CellSums:
         prefillTokens=0,
         contextTokens=0,
         draftTokens=[0] * positions,
+        trimmedTokens=[0] * positions,
         acceptedTokens=[0] * positions,
     )
 

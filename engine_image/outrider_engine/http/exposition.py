@@ -24,6 +24,12 @@ Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values with those of the labels that are beside the model's and the engine's."""
 
 
+_Positions: TypeAlias = Callable[[CellSums], Sequence[int]]
+_VERIFIED: _Positions = itemgetter("draftTokens")
+_TRIMMED: _Positions = itemgetter("trimmedTokens")
+_ACCEPTED: _Positions = itemgetter("acceptedTokens")
+
+
 class Family(NamedTuple):
     """One family of metrics. labels: beside the model's and the engine's."""
 
@@ -41,13 +47,14 @@ def _of_cells(name: str, text: str, key: str) -> Family:
     return Family(CounterMetricFamily, name, text, samples, ("batch", "k"))
 
 
-def _of_positions(name: str, text: str, values: Callable[[CellSums], Sequence[int]]) -> Family:
+def _of_positions(name: str, text: str, *, tokens: _Positions, since: _Positions) -> Family:
+    """tokens: the values. since: a position has a sample from its first token here, and none before."""
+
     def samples(found: Measurement) -> Samples:
         for cell in found["cells"]:
-            # A position that was never drafted has no sample: 0 would mean that nothing was accepted.
-            for position, (drafted, tokens) in enumerate(zip(cell["draftTokens"], values(cell), strict=True)):
-                if drafted or tokens:
-                    yield (_label(cell), _k(cell), str(position)), tokens
+            for position, (begun, value) in enumerate(zip(since(cell), tokens(cell), strict=True)):
+                if begun:
+                    yield (_label(cell), _k(cell), str(position)), value
 
     return Family(CounterMetricFamily, name, text, samples, ("batch", "k", "position"))
 
@@ -98,8 +105,17 @@ FAMILIES = (
         "Tokens of the scheduled requests in the KV cache, summed over steps.",
         "contextTokens",
     ),
-    _of_positions("draft_tokens", "Verified draft tokens per position.", itemgetter("draftTokens")),
-    _of_positions("accepted_tokens", "Accepted draft tokens per position.", itemgetter("acceptedTokens")),
+    _of_positions("draft_tokens", "Verified draft tokens per position.", tokens=_VERIFIED, since=_VERIFIED),
+    _of_positions(
+        "trimmed_draft_tokens",
+        "Draft tokens per position that adaptive verification left unverified.",
+        tokens=_TRIMMED,
+        since=_TRIMMED,
+    ),
+    # Without verified drafts an accepted 0 would mean that all were rejected.
+    _of_positions(
+        "accepted_tokens", "Accepted draft tokens per position.", tokens=_ACCEPTED, since=_VERIFIED
+    ),
     _counter("hook_seconds", "Time in the plugin's step hooks.", "hookSeconds"),
     _counter("hook_failures", "Hooks that failed and are disabled.", "hookFailures"),
     _counter("drafter_steps_skipped", "Steps with K=0 that skipped the drafter.", "drafterStepsSkipped"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from outrider_engine.control.support import EngineFacts, Room
+from outrider_engine.vllm_adapter.adaptive_verification import verifies_adaptively
 from outrider_protocol.releases import Runner
 
 SIMULATED = "simulated"
@@ -35,6 +36,7 @@ def facts_of(config: Any) -> EngineFacts:
         async_scheduling=bool(config.scheduler_config.async_scheduling),
         multimodal=bool(model.is_multimodal_model),
         recurrent=_is_recurrent(model),
+        adaptive_verification=verifies_adaptively(config),
         shares_cache=config.kv_transfer_config is not None,
         cuda_graphs=graphs.name if graphs else None,
         room=_room(config),

@@ -103,6 +103,8 @@ def hooks_for(scheduler: Any) -> StepHooks:
         measuring=os.environ.get(MEASURE_VARIABLE) != "0",
         drafter_skip=drafter_skip,
     )
+    if facts.adaptive_verification:
+        ours.write_down_drafts(control.trimmed_drafts.counted, control.measuring_failed)
     if drafter_skip is not None and drafter_skip.reads_states:
         ours.withhold_unread(control.unread)
     return StepHooks(ours, control)
@@ -136,11 +138,11 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
-    def update_from_output(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, scheduler_output, *args, **kwargs)
+    def update_from_output(self: Any, scheduler_output: Any, model_runner_output: Any) -> Any:
+        result = original(self, scheduler_output, model_runner_output)
         hooks: StepHooks | None = getattr(self, _HOOKS, None)
         if hooks is not None:
-            hooks.finished(scheduler_output, result)
+            hooks.finished(scheduler_output, model_runner_output, result)
         return result
 
     return update_from_output

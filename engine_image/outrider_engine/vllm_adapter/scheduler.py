@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from outrider_engine.control.support import READ_STATES
+from outrider_engine.counting.trimmed import TrimmedDrafts
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip, Step
+from outrider_engine.vllm_adapter.adaptive_verification import VERIFIED
 
 ORDER = "outrider_order"
 """Attribute of the scheduler's output, which carries the order to the workers."""
@@ -45,6 +47,26 @@ class Scheduler:
     def has_work(self) -> bool:
         """Whether the engine continues without waiting for requests."""
         return bool(self._vllm_scheduler.has_unfinished_requests())
+
+    def write_down_drafts(
+        self, counted: Callable[[str, int], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Have each draft written down as vLLM counts it. Its own sums stay as they are.
+
+        counted: gets the request and its drafts, without those that structured output forbids.
+        failed: gets the error of a call of another shape.
+        """
+        original = self._vllm_scheduler.make_spec_decoding_stats
+
+        def make_spec_decoding_stats(*args: Any, **kwargs: Any) -> Any:
+            try:
+                request_id, forbidden = kwargs["request_id"], kwargs["num_invalid_spec_tokens"] or {}
+                counted(request_id, kwargs["num_draft_tokens"] - forbidden.get(request_id, 0))
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                failed(error)
+            return original(*args, **kwargs)
+
+        self._vllm_scheduler.make_spec_decoding_stats = make_spec_decoding_stats
 
     @property
     def sums_up_drafts(self) -> bool:
@@ -81,14 +103,19 @@ class Scheduler:
 
 
 class StepResult(NamedTuple):
-    """What a step gave. drafted, accepted: tokens by position, of the drafts that it verified."""
+    """What a step gave.
+
+    drafted, accepted: tokens by position, of the drafts that it was to verify.
+    trimmed: of the drafted tokens, those that adaptive verification left out; empty where it left out none.
+    """
 
     emitted_tokens: int
     drafted: Sequence[int]
     accepted: Sequence[int]
+    trimmed: Sequence[int] = ()
 
     @classmethod
-    def of(cls, result: Any) -> StepResult:
+    def of(cls, result: Any, trimmed: Sequence[int] = ()) -> StepResult:
         """Read what ``update_from_output`` gave, of which logprobs need not be held for long."""
         emitted, drafts = 0, None
         for outputs in result.values():
@@ -97,7 +124,15 @@ class StepResult(NamedTuple):
                 drafts = outputs.scheduler_stats.spec_decoding_stats or drafts
         if drafts is None:
             return cls(emitted, (), ())
-        return cls(emitted, drafts.num_draft_tokens_per_pos, drafts.num_accepted_tokens_per_pos)
+        return cls(emitted, drafts.num_draft_tokens_per_pos, drafts.num_accepted_tokens_per_pos, trimmed)
+
+
+def trimmed_in(step: Any, drafts: TrimmedDrafts) -> Sequence[int] | None:
+    """Trimmed drafts of a step by position, once vLLM has counted its drafts; None where they are missing.
+
+    step: the output of the model runner.
+    """
+    return drafts.end_step(getattr(step, VERIFIED, None), step.req_id_to_index)
 
 
 class ScheduledStep:

@@ -6,13 +6,14 @@ here raises: a failure disables for good what failed, and the engine continues t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.fast_loop_chooser import Choice
 from outrider_engine.counting.measure import Meter
-from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler, StepResult
+from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler, StepResult, trimmed_in
 
 
 class StepHooks:
@@ -52,14 +53,21 @@ class StepHooks:
             control.backlog.put(self._count_scheduled, meter, step, self._began)
             meter.hook_seconds += hooked + perf_counter() - returned
 
-    def finished(self, key: object, result: Any) -> None:
-        """A step has its result, as ``update_from_output`` gave it. key: that of the scheduled step."""
+    def finished(self, key: object, output: Any, result: Any) -> None:
+        """A step has its result.
+
+        key: that of the scheduled step.
+        output: of the model runner.
+        result: as ``update_from_output`` gave it.
+        """
         control = self.control
         if (meter := control.meter) is None:
+            control.trimmed_drafts.forget()
             return
         ended = perf_counter()
         try:
-            found, work_left = StepResult.of(result), self._scheduler.has_work
+            trimmed = self._trimmed(output)
+            found, work_left = StepResult.of(result, trimmed), self._scheduler.has_work
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
             control.measuring_failed(error)
         else:
@@ -68,6 +76,16 @@ class StepHooks:
             if control.backlog.is_full or not control.at_rest:
                 control.backlog.work_off()
         meter.hook_seconds += perf_counter() - ended
+
+    def _trimmed(self, output: Any) -> Sequence[int]:
+        drafts = self.control.trimmed_drafts
+        if not drafts.adaptive or drafts.missing:
+            return ()
+        trimmed = trimmed_in(output, drafts)
+        if trimmed is None:
+            self.control.trimmed_drafts_unknown()
+            return ()
+        return trimmed
 
     def _fast_loop_scheduled(self, step: ScheduledStep) -> None:
         fast_loop = self.control.fast_loop
@@ -127,6 +145,7 @@ class StepHooks:
             accepted=found.accepted,
             work_left=work_left,
             ended=ended,
+            trimmed=found.trimmed,
         )
         if step is not None:
             self.control.after_step(step, choice)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from outrider_engine.vllm_adapter import drafter, sampler
+from outrider_engine.vllm_adapter import adaptive_verification, drafter, sampler
 from outrider_engine.vllm_adapter.wrapping import wrap
 from outrider_protocol.environment import K0_VARIABLE
 from outrider_protocol.methods import K0
@@ -36,22 +36,25 @@ def attach(worker: Any) -> None:
 
 
 def _with_parts(original: Callable[..., None]) -> Callable[..., None]:
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        for part, without in parts().items():
+    def init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        for part, without in parts(vllm_config).items():
             try:
                 part()
             except Exception:
                 logger.exception("outrider: %s; the engine continues to serve", without)
-        original(self, *args, **kwargs)
+        original(self, vllm_config, *args, **kwargs)
 
     return init
 
 
-def parts() -> dict[Callable[[], None], str]:
-    """What is attached to a worker, and how it works without. Where K=0 is vLLM's own, nothing is."""
+def parts(config: Any) -> dict[Callable[[], None], str]:
+    """What is attached to a worker, and how it works without. Where K=0 is vLLM's own, its drafter is too."""
+    counting: dict[Callable[[], None], str] = {}
+    if adaptive_verification.verifies_adaptively(config):
+        counting = {adaptive_verification.attach_to_outputs: "trimmed drafts count as rejected ones"}
     if os.environ.get(K0_VARIABLE) == K0.SYNC:
-        return {}
-    return {
+        return counting
+    return counting | {
         drafter.attach_to_drafter: "the drafter follows every step",
         sampler.attach_to_sampler: "steps without drafts are sampled as those with drafts",
     }

@@ -152,6 +152,17 @@ class FastLoopWire(TypedDict):
     hookSeconds: float
 
 
+class VerificationWire(TypedDict):
+    """How drafts are verified. ``trimmedDraftsCounted`` is None without adaptive verification.
+
+    Where it is False, ``reason`` says why. There trimmed drafts count as rejected ones.
+    """
+
+    adaptive: bool
+    trimmedDraftsCounted: bool | None
+    reason: str | None
+
+
 class State(TypedDict):
     """The whole answer. Unknown is None; term and epoch start at 0."""
 
@@ -173,6 +184,7 @@ class State(TypedDict):
     leaseRemainingSeconds: float | None
     measuring: bool
     probe: ProbeState | None
+    verification: VerificationWire
     fastLoop: FastLoopWire
     selfTest: SelfTestWire
     startupProfile: SweepWire

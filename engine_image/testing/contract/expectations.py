@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine_image.testing.contract.adaptive_expectations import OF_ADAPTIVE_VERIFICATION
 from engine_image.testing.contract.files import (
     ARGUMENTS,
     ASYNC_LLM,
@@ -95,7 +96,11 @@ EXPECTATIONS: tuple[Expectation, ...] = (
             "VllmConfig._maybe_disable_dynamic_sd_for_data_parallel",
             "speculative_config.num_speculative_tokens_per_batch_size = None",
         ),
-        Defines(SCHEDULER, "Scheduler.update_from_output", takes=("self", "scheduler_output")),
+        Defines(
+            SCHEDULER,
+            "Scheduler.update_from_output",
+            takes=("self", "scheduler_output", "model_runner_output"),
+        ),
         Holds(SCHEDULER, "Scheduler", ("log_stats", "has_unfinished_requests")),
         Defines(CORE, "EngineCore"),
         Defines(CORE, "EngineCore.post_step", takes=("self", "model_executed")),
@@ -323,4 +328,5 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         since=TWIN_SINCE,
     ),
     *OF_WORKERS,
+    *OF_ADAPTIVE_VERIFICATION,
 )

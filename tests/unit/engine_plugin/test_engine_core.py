@@ -226,6 +226,90 @@ def test_a_step_is_counted_with_its_tokens_and_drafts() -> None:
     assert cell["acceptedTokens"] == [2, 0, 0, 0, 0]
 
 
+def verifying_adaptively(**overrides: object) -> Any:
+    config = some_config(use_v2_model_runner=True, **overrides)
+    config.speculative_config.method = "eagle3"
+    config.speculative_config.enable_adaptive_verification = True
+    return config
+
+
+def test_trimmed_drafts_are_neither_verified_nor_rejected() -> None:
+    engine = Engine(verifying_adaptively())
+    put(engine, a_push(table=Schedule.constant(3)))
+    engine.step(decoding("a", "b", drafts=3, accepted=1, outrider_verified=[1, 2]))
+    (cell,) = cells(engine).values()
+    assert cell["draftTokens"] == [2, 1, 0, 0, 0]
+    assert cell["trimmedTokens"] == [0, 1, 2, 0, 0]
+    assert cell["acceptedTokens"] == [2, 0, 0, 0, 0]
+    assert engine.ask(STATE)["verification"]["trimmedDraftsCounted"]
+
+
+def test_drafts_of_a_request_that_was_aborted_are_not_trimmed() -> None:
+    engine = Engine(verifying_adaptively())
+    put(engine, a_push(table=Schedule.constant(3)))
+    engine.step(decoding("a", "b", drafts=3, accepted=0, outrider_verified=[2, 0], aborted=["b"]))
+    (cell,) = cells(engine).values()
+    assert (cell["draftTokens"], cell["trimmedTokens"]) == ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0])
+
+
+def test_a_step_without_drafts_needs_nothing_of_the_worker() -> None:
+    engine = Engine(verifying_adaptively())
+    engine.step(prompts("a"))
+    assert engine.ask(STATE)["verification"]["trimmedDraftsCounted"]
+
+
+def test_where_trimmed_drafts_are_not_reported_the_schedule_stays() -> None:
+    engine = Engine(verifying_adaptively())
+    put(engine, a_push(table=Schedule.constant(3), cost_model=a_cost_model()))
+    engine.step(decoding("a", drafts=3, accepted=1))
+    told = engine.ask(STATE)
+    assert told["verification"]["trimmedDraftsCounted"] is False
+    assert told["liveTuning"] == {"possible": False, "reason": told["verification"]["reason"]}
+    assert not told["fastLoop"]["active"]
+    assert (told["measuring"], told["problems"]) == (True, [])
+    (cell,) = cells(engine).values()
+    assert (cell["draftTokens"], cell["trimmedTokens"]) == ([1, 1, 1, 0, 0], [0] * 5)
+    with pytest.raises(Refusal) as refused:
+        put(engine, a_push(epoch=2))
+    assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
+
+
+def test_with_adaptive_verification_no_startup_profile_is_measured() -> None:
+    engine = Engine(verifying_adaptively())
+    assert engine.ask(BEGIN_PROFILE, 20.0) == []
+    told = engine.ask(STATE)["startupProfile"]
+    assert told["state"] == "Skipped"
+    assert "adaptive verification" in told["detail"]
+
+
+def test_a_pause_of_the_counting_leaves_no_drafts_behind() -> None:
+    engine = Engine(verifying_adaptively())
+    engine.ask(PUT_MEASURING, False)
+    engine.step(decoding("a", drafts=3, outrider_verified=[0]))
+    engine.ask(PUT_MEASURING, True)
+    engine.step(decoding("b", drafts=2, outrider_verified=[1]))
+    (cell,) = cells(engine).values()
+    assert (cell["draftTokens"], cell["trimmedTokens"]) == ([1, 0, 0, 0, 0], [0, 1, 0, 0, 0])
+
+
+def test_drafts_that_vllm_counts_in_another_way_end_the_counting_and_not_the_step() -> None:
+    engine = Engine(verifying_adaptively())
+    engine.core.scheduler.make_spec_decoding_stats(None, name="a")
+    told = engine.ask(STATE)
+    assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
+
+
+def test_the_fast_loop_credits_a_draft_with_what_was_accepted_of_all_that_was_drafted() -> None:
+    """The verified ones are those that promised most."""
+    engine = Engine(verifying_adaptively())
+    put(engine, a_push(table=Schedule.constant(5), cost_model=a_cost_model(revision="eagle3/16/5")))
+    k = engine.step(prompts("a", "b")).num_spec_tokens_to_schedule
+    for _ in range(200):
+        plan = decoding("a", "b", drafts=k, accepted=0, outrider_verified=[0, 0])
+        k = engine.step(plan).num_spec_tokens_to_schedule
+    assert engine.ask(STATE)["fastLoop"]["numSpeculativeTokens"] == 0
+
+
 def test_a_prompt_in_pieces_is_counted_as_it_is_computed() -> None:
     engine = Engine(some_config())
     engine.step(prompts("a", tokens=50))

@@ -153,10 +153,10 @@ PLAIN = frozenset(name for kind in (dict, list, set, str, tuple) for name in dir
 TENSOR = frozenset(
     {
         *("device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros", "repeat_interleave"),
-        *("to", "tolist"),
+        *("to", "tolist", "wait_stream"),
     }
 )
-"""Attributes of torch's tensors."""
+"""Attributes of torch's tensors and streams."""
 
 
 def uses(module: ast.Module) -> Iterator[tuple[int, str]]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
-from outrider_engine.vllm_adapter import drafter, sampler, worker
+from outrider_engine.vllm_adapter import adaptive_verification, drafter, sampler, worker
 from outrider_protocol.environment import K0_VARIABLE
+
+
+def a_config(*, adaptive: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(speculative_config=SimpleNamespace(enable_adaptive_verification=adaptive))
 
 
 def a_worker_class() -> type:
     class Worker:
-        def __init__(self) -> None:
-            self.made = True
+        def __init__(self, vllm_config: object) -> None:
+            self.made = vllm_config is not None
 
     worker.attach(Worker)
     return Worker
@@ -30,7 +35,7 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
     monkeypatch.setattr(drafter, "attach_to_drafter", fails)
     monkeypatch.setattr(sampler, "attach_to_sampler", lambda: attached.append("sampler"))
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
-        made = a_worker_class()()
+        made = a_worker_class()(a_config())
     assert (made.made, attached) == (True, ["sampler"])
     assert [record.message for record in caplog.records] == [
         "outrider: the drafter follows every step; the engine continues to serve"
@@ -39,7 +44,16 @@ def test_a_part_that_does_not_fit_is_told_and_holds_up_no_other(
 
 def test_where_k_0_is_vllms_own_nothing_is_attached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(K0_VARIABLE, "Sync")
-    assert worker.parts() == {}
+    assert worker.parts(a_config()) == {}
+
+
+@pytest.mark.parametrize("k0", ["Sync", "Auto"])
+def test_where_vllm_verifies_adaptively_the_verified_drafts_are_counted(
+    monkeypatch: pytest.MonkeyPatch, k0: str
+) -> None:
+    monkeypatch.setenv(K0_VARIABLE, k0)
+    assert adaptive_verification.attach_to_outputs in worker.parts(a_config(adaptive=True))
+    assert adaptive_verification.attach_to_outputs not in worker.parts(a_config())
 
 
 def test_attaching_twice_wraps_once() -> None:
