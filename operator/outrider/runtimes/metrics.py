@@ -39,7 +39,7 @@ REQUIRED = (
 
 
 class CellCounter(Enum):
-    """What an Outrider plugin counts per batch bin and K; the last two also per draft position."""
+    """What an Outrider plugin counts per batch bin and K; the last three also per draft position."""
 
     STEPS = "steps"
     SECONDS = "seconds of these steps"
@@ -47,11 +47,12 @@ class CellCounter(Enum):
     EMITTED = "emitted tokens"
     PREFILL = "prompt tokens"
     CONTEXT = "tokens in the KV cache"
-    DRAFTED = "drafted tokens"
+    VERIFIED = "verified draft tokens"
+    TRIMMED = "drafted tokens that were not verified"
     ACCEPTED = "accepted tokens"
 
 
-PER_POSITION = (CellCounter.DRAFTED, CellCounter.ACCEPTED)
+PER_POSITION = (CellCounter.VERIFIED, CellCounter.TRIMMED, CellCounter.ACCEPTED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

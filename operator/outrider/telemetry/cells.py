@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from operator import add
 
 from outrider.runtimes.metrics import MIXED, CellCounter, Counter, MetricsDialect
 from outrider.telemetry.series import CellSeries, PodSeries, Sample
@@ -78,20 +79,20 @@ def check_totals(deltas: Deltas, totals: Mapping[Counter, float], dialect: Metri
         NoWindow: the difference is larger than the time between the two reads explains.
     """
     names = dialect.cells
-    steps = max(1.0, _total(deltas, names[CellCounter.STEPS]))
+    steps = max(1.0, _total(deltas, [names[CellCounter.STEPS]]))
     engine_steps = max(1.0, totals[Counter.ENGINE_STEPS])
-    for cell_counter, counter in (
-        (CellCounter.EMITTED, Counter.GENERATED_TOKENS),
-        (CellCounter.DRAFTED, Counter.DRAFT_TOKENS),
-        (CellCounter.ACCEPTED, Counter.ACCEPTED_TOKENS),
+    for cell_counters, counter in (
+        ((CellCounter.EMITTED,), Counter.GENERATED_TOKENS),
+        ((CellCounter.VERIFIED, CellCounter.TRIMMED), Counter.DRAFT_TOKENS),
+        ((CellCounter.ACCEPTED,), Counter.ACCEPTED_TOKENS),
     ):
-        own_name = names[cell_counter]
-        own, total = _total(deltas, own_name), totals.get(counter, 0.0)
-        most = _most_in_a_step(deltas, own_name, names[CellCounter.STEPS])
+        own_names = [names[one] for one in cell_counters if one in names]
+        own, total = _total(deltas, own_names), totals.get(counter, 0.0)
+        most = _most_in_a_step(deltas, own_names, names[CellCounter.STEPS])
         per_step = max(own / steps, total / engine_steps, most)
         if abs(own - total) > _SLACK * max(own, total) + _SLACK_STEPS * per_step:
-            theirs = f"the engine {total:.0f} in {dialect.named(counter)}"
-            raise NoWindow(GapReason.CONTRADICTORY, f"the plugin counted {own:.0f} in {own_name}, {theirs}")
+            ours, theirs = " and ".join(own_names), f"the engine {total:.0f} in {dialect.named(counter)}"
+            raise NoWindow(GapReason.CONTRADICTORY, f"the plugin counted {own:.0f} in {ours}, {theirs}")
 
 
 def _stands_still(samples: Sequence[Sample], since: float) -> bool:
@@ -111,8 +112,11 @@ def _values(key: CellSeries, samples: Sequence[Sample], times: Sequence[float]) 
 
 def _cell(deltas: Deltas, low: int, k: int, dialect: MetricsDialect) -> Cell:
     def moved(counter: CellCounter, position: int | None = None) -> float:
-        return deltas.get(CellSeries(dialect.cells[counter], low, k, position), 0.0)
+        name = dialect.cells.get(counter)
+        return 0.0 if name is None else deltas.get(CellSeries(name, low, k, position), 0.0)
 
+    trimmed = tuple(moved(CellCounter.TRIMMED, position) for position in range(k))
+    verified = tuple(moved(CellCounter.VERIFIED, position) for position in range(k))
     return Cell(
         low=low,
         num_speculative_tokens=k,
@@ -120,21 +124,22 @@ def _cell(deltas: Deltas, low: int, k: int, dialect: MetricsDialect) -> Cell:
         step_seconds=moved(CellCounter.SECONDS),
         requests=moved(CellCounter.REQUESTS),
         emitted_tokens=moved(CellCounter.EMITTED),
-        drafted_per_position=tuple(moved(CellCounter.DRAFTED, position) for position in range(k)),
+        drafted_per_position=tuple(map(add, verified, trimmed)),
+        trimmed_per_position=trimmed,
         accepted_per_position=tuple(moved(CellCounter.ACCEPTED, position) for position in range(k)),
         prefill_tokens=moved(CellCounter.PREFILL),
         context_tokens=moved(CellCounter.CONTEXT),
     )
 
 
-def _most_in_a_step(deltas: Deltas, name: str, steps: str) -> float:
+def _most_in_a_step(deltas: Deltas, names: Collection[str], steps: str) -> float:
     """Return the maximum per step of any cell.
 
     If few steps draft, one that drafts has many more tokens than the mean.
     """
     of_cells: dict[tuple[int, int | None], float] = {}
     for key, change in deltas.items():
-        if key.name == name:
+        if key.name in names:
             of_cells[key.low, key.k] = of_cells.get((key.low, key.k), 0.0) + change
     return max(
         (
@@ -145,8 +150,8 @@ def _most_in_a_step(deltas: Deltas, name: str, steps: str) -> float:
     )
 
 
-def _total(deltas: Deltas, name: str) -> float:
-    return sum(change for key, change in deltas.items() if key.name == name)
+def _total(deltas: Deltas, names: Collection[str]) -> float:
+    return sum(change for key, change in deltas.items() if key.name in names)
 
 
 def _spelled(key: CellSeries) -> str:

@@ -67,27 +67,27 @@ def _with_changed_rows(proposal: Proposal, context: TickContext, before: Schedul
 
 
 def pooled_acceptance(windows: Sequence[Window]) -> Acceptance | None:
-    """Over all pods by sums; None when nothing was drafted."""
+    """Over all pods by sums; None when no draft was verified."""
     drafts = sum(w.drafts for w in windows)
-    drafted = sum(w.draft_tokens for w in windows)
+    verified = sum(w.verified_tokens for w in windows)
     accepted = sum(w.accepted_tokens for w in windows)
-    if drafts <= 0 or drafted <= 0:
+    if drafts <= 0 or verified <= 0:
         return None
-    return Acceptance(accepted / drafted, 1 + accepted / drafts, _per_position(windows), drafts)
+    return Acceptance(min(1.0, accepted / verified), 1 + accepted / drafts, _per_position(windows), drafts)
 
 
 def _per_position(windows: Sequence[Window]) -> tuple[float, ...]:
     """Ratio of the drafts that reach a position whose token there was accepted."""
     counts = [pair for window in windows for pair in _position_counts(window)]
     accepted = [sum(column) for column in zip_longest(*(hits for hits, _ in counts), fillvalue=0.0)]
-    drafted = [sum(column) for column in zip_longest(*(tried for _, tried in counts), fillvalue=0.0)]
-    return tuple(hits / tried for hits, tried in zip(accepted, drafted, strict=False) if tried > 0)
+    verified = [sum(column) for column in zip_longest(*(tried for _, tried in counts), fillvalue=0.0)]
+    return tuple(hits / tried for hits, tried in zip(accepted, verified, strict=False) if tried > 0)
 
 
 def _position_counts(window: Window) -> list[tuple[Sequence[float], Sequence[float]]]:
-    """Accepted and drafted tokens by position; stock counters know the drafts only, whatever their length."""
+    """Accepted and verified tokens by position; stock counters have the drafts only, of whatever length."""
     if window.cells:
-        return [(cell.accepted_per_position, cell.drafted_per_position) for cell in window.cells]
+        return [(cell.accepted_per_position, cell.verified_per_position) for cell in window.cells]
     accepted = window.accepted_per_position
     return [(accepted, (window.drafts,) * len(accepted))]
 

@@ -134,7 +134,7 @@ class PluginCounters:
             (names.CELL_EMITTED, None): requests * (1 + (accepted if length else 0)),
             (names.CELL_PREFILL, None): prefill,
             (names.CELL_CONTEXT, None): requests * context,
-            **{(names.CELL_DRAFTED, j): requests for j in range(length)},
+            **{(names.CELL_VERIFIED, j): requests for j in range(length)},
             **{(names.CELL_ACCEPTED, j): requests * accepted / length for j in range(length)},
         }
         for (name, position), value in added.items():
@@ -220,8 +220,10 @@ def answering(body: bytes, *, status: int = 200, headers: dict[str, str] | None 
 POD = PodKey("default", "a")
 
 
-def cell_sums(*, low: int = 7, high: int | None = 12, k: int | None = 3, steps: int = 100) -> CellSums:
-    """8 requests per step; half of each position is accepted."""
+def cell_sums(
+    *, low: int = 7, high: int | None = 12, k: int | None = 3, steps: int = 100, trimmed: int = 0
+) -> CellSums:
+    """8 requests per step; half of each position is accepted. trimmed: drafts at each position."""
     length = k or 0
     return CellSums(
         minBatchSize=low,
@@ -233,7 +235,8 @@ def cell_sums(*, low: int = 7, high: int | None = 12, k: int | None = 3, steps: 
         emittedTokens=8 * steps + 4 * steps * length,
         prefillTokens=50,
         contextTokens=4000 * steps,
-        draftTokens=[8 * steps] * length,
+        draftTokens=[8 * steps - trimmed] * length,
+        trimmedTokens=[trimmed] * length,
         acceptedTokens=[4 * steps] * length,
     )
 

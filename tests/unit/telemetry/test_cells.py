@@ -51,6 +51,7 @@ def test_a_cell_holds_exact_sums_of_its_bin_and_k() -> None:
     after = ran(START, steps=100, batch=8, k=3, accepted=1.5, step_seconds=0.02, prefill=50, context=500)
     (cell,) = good(window(a_run(START, after))).cells
     assert cell == Cell(
+        trimmed_per_position=(0, 0, 0),
         low=7,
         num_speculative_tokens=3,
         steps=100,
@@ -170,9 +171,9 @@ def test_few_steps_are_not_judged() -> None:
         (names.CELL_STEPS, {"batch": "25+", "k": "0"}, CellSeries(names.CELL_STEPS, 25, 0)),
         (names.CELL_STEPS, {"batch": "1", "k": "mixed"}, CellSeries(names.CELL_STEPS, 1, None)),
         (
-            names.CELL_DRAFTED,
+            names.CELL_VERIFIED,
             {"batch": "2-3", "k": "5", "position": "4"},
-            CellSeries(names.CELL_DRAFTED, 2, 5, 4),
+            CellSeries(names.CELL_VERIFIED, 2, 5, 4),
         ),
         (names.PROMPT_TOKENS, {"source": "local_cache_hit"}, None),
         (names.PROMPT_TOKENS, {"source": "local_compute"}, names.PROMPT_TOKENS),
@@ -200,8 +201,8 @@ def test_labels_name_the_series(name: str, labels: dict[str, str], key: object) 
         (names.CELL_STEPS, {"batch": "7-12", "k": "9" * 5000}),
         (names.CELL_STEPS, {"batch": "9" * 5000, "k": "3"}),
         (names.CELL_STEPS, {"batch": str(2**20 + 1), "k": "3"}),
-        (names.CELL_DRAFTED, {"batch": "7-12", "k": "3"}),
-        (names.CELL_DRAFTED, {"batch": "7-12", "k": "3", "position": "32"}),
+        (names.CELL_VERIFIED, {"batch": "7-12", "k": "3"}),
+        (names.CELL_VERIFIED, {"batch": "7-12", "k": "3", "position": "32"}),
         (names.ACCEPTED_PER_POSITION, {}),
         (names.ACCEPTED_PER_POSITION, {"position": "²"}),
         (names.ACCEPTED_PER_POSITION, {"position": "32"}),
@@ -254,7 +255,7 @@ def test_drafts_of_requests_that_were_given_up_are_no_contradiction() -> None:
 
     The clients went away during the last of them, whose drafts vLLM does not count.
     """
-    drafted = {CellSeries(names.CELL_DRAFTED, 4, 5, position): 16.0 for position in range(5)}
+    drafted = {CellSeries(names.CELL_VERIFIED, 4, 5, position): 16.0 for position in range(5)}
     deltas = {
         CellSeries(names.CELL_STEPS, 1, 0): 200.0,
         CellSeries(names.CELL_EMITTED, 1, 0): 400.0,

@@ -32,7 +32,7 @@ def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes()
         labels: {f"outrider:{family.name}_total" for family in exposition.FAMILIES if family.labels == labels}
         for labels in (("batch", "k"), ("batch", "k", "position"))
     }
-    positions = {names.CELL_DRAFTED, names.CELL_ACCEPTED}
+    positions = {names.CELL_VERIFIED, names.CELL_TRIMMED, names.CELL_ACCEPTED}
     assert list(by_labels.values()) == [set(names.DIALECT.cells.values()) - positions, positions]
     assert exposition.MIXED == MIXED
 
@@ -63,8 +63,29 @@ def test_what_the_plugin_counted_becomes_a_cell() -> None:
             accepted_per_position=(400, 400, 400),
             prefill_tokens=50,
             context_tokens=400_000,
+            trimmed_per_position=(0, 0, 0),
         ),
     )
+
+
+def test_trimmed_drafts_were_drafted_and_not_verified() -> None:
+    """The engine's own counter has them, too, so both agree."""
+    stock = Counters()
+    after = stock.ran(steps=100, batch=8, k=3, accepted=1.5)
+    scrapes = (
+        (1.0, read(stock_text(stock).decode() + plugin_text())),
+        (2.0, read(stock_text(after).decode() + plugin_text(cell_sums(trimmed=300)))),
+    )
+    rows = ((key, {at: values[key] for at, values in scrapes if key in values}) for key in scrapes[1][1])
+    found = build_window(POD, pod_series(rows), dialect=DIALECT, since=0, until=3, max_age_seconds=5)
+    assert isinstance(found, Window), found
+    (cell,) = found.cells
+    assert (cell.drafted_per_position, cell.verified_per_position) == ((800,) * 3, (500,) * 3)
+    assert (found.draft_tokens, found.verified_tokens) == (2400, 1500)
+
+
+def test_a_position_of_which_nothing_was_trimmed_has_no_sample_of_it() -> None:
+    assert not [key for key in read(plugin_text(cell_sums())) if names.CELL_TRIMMED in str(key)]
 
 
 def test_both_have_the_same_bins() -> None:

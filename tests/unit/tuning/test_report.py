@@ -76,6 +76,25 @@ def test_a_position_counts_the_drafts_that_reach_it() -> None:
     assert pooled.per_position == pytest.approx((0.6, 0.36, 0.216))
 
 
+def test_acceptance_is_of_the_drafts_that_were_verified() -> None:
+    """Adaptive verification trimmed the others, which says nothing about them."""
+    whole = a_cell(k=3, acceptance=0.6)
+    trimmed = (0.0, *(0.5 * drafts for drafts in whole.drafted_per_position[1:]))
+    cell = replace(whole, trimmed_per_position=trimmed)
+    window = a_window(cells=(cell,))
+    pooled = pooled_acceptance([window])
+    assert pooled is not None
+    assert pooled.rate == pytest.approx(window.accepted_tokens / (window.draft_tokens - sum(trimmed)))
+    assert pooled.per_position == pytest.approx((0.6, 0.72, 0.432))
+
+
+def test_where_every_draft_was_trimmed_acceptance_is_unknown() -> None:
+    whole = a_cell(k=1)
+    cell = replace(whole, trimmed_per_position=whole.drafted_per_position)
+    window = replace(a_window(k=1, cells=(cell,)), draft_tokens=sum(whole.drafted_per_position))
+    assert pooled_acceptance([window]) is None
+
+
 def test_no_drafts_mean_no_acceptance() -> None:
     assert pooled_acceptance([a_window(k=0.0)]) is None
 

@@ -23,7 +23,8 @@ CELL_REQUESTS = "outrider:scheduled_requests_total"
 CELL_EMITTED = "outrider:emitted_tokens_total"
 CELL_PREFILL = "outrider:prefill_tokens_total"
 CELL_CONTEXT = "outrider:context_tokens_total"
-CELL_DRAFTED = "outrider:draft_tokens_total"
+CELL_VERIFIED = "outrider:draft_tokens_total"
+CELL_TRIMMED = "outrider:trimmed_draft_tokens_total"
 CELL_ACCEPTED = "outrider:accepted_tokens_total"
 
 PLUGIN_EPOCH = "outrider:epoch"
@@ -53,7 +54,8 @@ DIALECT = MetricsDialect(
         CellCounter.EMITTED: CELL_EMITTED,
         CellCounter.PREFILL: CELL_PREFILL,
         CellCounter.CONTEXT: CELL_CONTEXT,
-        CellCounter.DRAFTED: CELL_DRAFTED,
+        CellCounter.VERIFIED: CELL_VERIFIED,
+        CellCounter.TRIMMED: CELL_TRIMMED,
         CellCounter.ACCEPTED: CELL_ACCEPTED,
     },
     plugin=PLUGIN_EPOCH,

@@ -314,9 +314,9 @@ def _follow_mean_acceptance(
 
 
 def _first_position(readings: Readings) -> Drafts:
-    """Accepted and drafted tokens of the first position."""
-    rows = [row for row in readings.rows if row.drafted and row.drafted[0] > 0]
-    return Drafts(sum(row.accepted[0] for row in rows if row.accepted), sum(row.drafted[0] for row in rows))
+    """Accepted and verified tokens of the first position. A trimmed draft says nothing about the drafter."""
+    rows = [row for row in readings.rows if row.verified > 0]
+    return Drafts(sum(row.accepted[0] for row in rows if row.accepted), sum(row.verified for row in rows))
 
 
 def _history(learning: Learning) -> Drafts:

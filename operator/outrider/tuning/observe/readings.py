@@ -34,6 +34,8 @@ class Reading:
     drafted: tuple[float, ...]  # per position
     accepted: tuple[float, ...]
     at: float  # unix seconds
+    verified_first: float | None = None
+    """Drafts whose first token the target verified; None: all."""
 
     def plus(self, other: Reading) -> Reading:
         """Both together, of the same pod, bin, K and time."""
@@ -48,6 +50,7 @@ class Reading:
             context_tokens=None if context is None else (self.context_tokens or 0.0) + context,
             drafted=tuple(map(add, self.drafted, other.drafted)),
             accepted=tuple(map(add, self.accepted, other.accepted)),
+            verified_first=self.verified + other.verified,
         )
 
     def part(self, share: float) -> Reading:
@@ -63,7 +66,13 @@ class Reading:
             context_tokens=None if context is None else context * share,
             drafted=tuple(count * share for count in self.drafted),
             accepted=tuple(count * share for count in self.accepted),
+            verified_first=self.verified * share,
         )
+
+    @property
+    def verified(self) -> float:
+        """Drafts whose first token the target verified."""
+        return sum(self.drafted[:1]) if self.verified_first is None else self.verified_first
 
     @property
     def plausible(self) -> bool:
@@ -187,6 +196,7 @@ def _of_cell(window: Window, cell: Cell, policy: Policy) -> Reading:
         drafted=cell.drafted_per_position,
         accepted=cell.accepted_per_position,
         at=window.ended_at,
+        verified_first=sum(cell.verified_per_position[:1]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 
 from outrider.tuning.observe.latencies import Latencies
 
@@ -55,6 +56,14 @@ class Cell:
     accepted_per_position: tuple[float, ...]
     prefill_tokens: float
     context_tokens: float  # tokens in the KV cache of the scheduled requests, summed over steps
+    trimmed_per_position: tuple[float, ...] = ()
+    """Drafted tokens that adaptive verification left unverified; empty: it left none."""
+
+    @property
+    def verified_per_position(self) -> tuple[float, ...]:
+        """Drafted tokens that the target verified."""
+        pairs = zip_longest(self.drafted_per_position, self.trimmed_per_position, fillvalue=0.0)
+        return tuple(max(0.0, drafted - trimmed) for drafted, trimmed in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,11 @@ class Window:
     """Probability by position that a draft token and all before it are accepted; None without a fast loop.
 
     The engine's fast loop estimates it over all steps, including those without drafts."""
+
+    @property
+    def verified_tokens(self) -> float:
+        """Drafted tokens that the target verified: all, unless the engine verifies adaptively."""
+        return max(0.0, self.draft_tokens - sum(sum(cell.trimmed_per_position) for cell in self.cells))
 
     @property
     def seconds(self) -> float:
