@@ -9,9 +9,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import ModuleType
 
-from tests.contract import asynchronous, drafter_witness, quick_start, stale_state, synthetic_sampler
+from tests.contract import (
+    adaptive,
+    asynchronous,
+    drafter_witness,
+    quick_start,
+    stale_state,
+    synthetic_sampler,
+)
 
-MODULES = (asynchronous, drafter_witness, quick_start, stale_state, synthetic_sampler)
+MODULES = (adaptive, asynchronous, drafter_witness, quick_start, stale_state, synthetic_sampler)
 
 
 def install(folder: Path) -> None:

@@ -58,6 +58,10 @@ class Samples:
     def disagreements(self) -> dict[str, tuple[float, float]]:
         """Every pair of sums that differ: the plugin's and vLLM's."""
         found = {ours: (self.total(ours), self._of_vllm(theirs)) for ours, theirs in PAIRS.items()}
+        drafted, of_vllm = found["outrider:draft_tokens_total"]
+        # vLLM counts what adaptive verification trims, too.
+        drafted += self.total("outrider:trimmed_draft_tokens_total")
+        found["outrider:draft_tokens_total"] = drafted, of_vllm
         found |= {
             f"accepted at {position}": (
                 self.total("outrider:accepted_tokens_total", position=position),
