@@ -171,7 +171,7 @@ def run_method(
             try:
                 _run(bench, session, session.parts[number:], found)
             except (AssertionError, OSError, ValueError, httpx.HTTPError) as error:
-                found.status, found.why = Status.FAILED, str(error)[-LONGEST_WHY:]
+                found.status, found.why = outcome(part, str(error))
             found.seconds = round(time.monotonic() - began, 1)
             for arm, start in fleet.starts.items():
                 session.record.starts[f"{models.method}, {arm}"] = start.described()
@@ -181,12 +181,24 @@ def run_method(
         fleet.close()
 
 
+def outcome(part: Part, error: str) -> tuple[Status, str]:
+    """What an error makes of a part, and the end of its message or the line that explains it."""
+    refusal = part.refused.search(error) if part.refused is not None else None
+    if refusal is not None:
+        return Status.NOT_HERE, error[refusal.start() :].partition("\n")[0]
+    return Status.FAILED, error[-LONGEST_WHY:]
+
+
 def _run(bench: Bench, session: Session, parts: Sequence[Part], found: PartRecord) -> None:
     """Run the first of these parts, unless an obstacle or the time forbids it."""
     part = parts[0]
     obstacle = part.obstacle(bench)
     if obstacle is not None:
         found.status, found.why = Status.NOT_HERE, obstacle
+        return
+    lack = part.lacks(bench)
+    if lack is not None:
+        found.status, found.why = Status.LACKING, lack
         return
     start_seconds = bench.fleet.start_seconds()
     starts = starting(parts, bench.fleet.running)

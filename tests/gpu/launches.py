@@ -142,8 +142,6 @@ def _first_page(models: Models) -> dict[str, object]:
 
 def _rendered(spec: Mapping[str, Any], models: Models, place: Place) -> Rendered:
     engine: dict[str, object] = {"version": models.release, "image": "engine:1", **spec.get("engine", {})}
-    if place.runner is not None:
-        engine.setdefault("modelRunner", place.runner.value)
     manifest = {
         "metadata": {"name": SERVED_NAME},
         "spec": {

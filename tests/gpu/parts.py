@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tests.gpu.comparisons import Claim, Clock, judged, rates, rounds, tokens
 from tests.gpu.device import Device
 from tests.gpu.engines import Fleet
 from tests.gpu.launches import Arm, launch
+from tests.gpu.places import CPU
 from tests.gpu.record import PartRecord, Record, table
 from tests.gpu.rows import Launched, coverage_rows
 from tests.gpu.verdicts import Cell, Check, Verdict, of_fact, of_map
@@ -54,12 +56,19 @@ Engines = Mapping[Arm, Engine]
 Run = Callable[[Bench, Engines, Clock, PartRecord], None]
 
 
+def part_name(bench: Bench, part: str) -> str:
+    """The name of a part in the record."""
+    return f"{bench.fleet.models.method}, {part}"
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part.
 
     arms: engines that run side by side. sequence: engines that only start, one after the other. passes: loads
-    per round, over all arms. obstacle: why this launch cannot show it; None where it can.
+    per round, over all arms. obstacle: why this launch cannot show it; None where it can. refused: a pattern
+    of what an engine writes before it ends, if this machine cannot show it. reads: the part whose figures it
+    needs.
     """
 
     name: str
@@ -69,6 +78,14 @@ class Part:
     sequence: tuple[Arm, ...] = ()
     passes: Callable[[Bench], int] = field(default=lambda _: 0)
     obstacle: Callable[[Bench], str | None] = field(default=lambda _: None)
+    refused: re.Pattern[str] | None = None
+    reads: str | None = None
+
+    def lacks(self, bench: Bench) -> str | None:
+        """Why the figures that it reads are not there; None where they are."""
+        if self.reads is None or bench.record.done(part_name(bench, self.reads)):
+            return None
+        return f"the part {self.reads} did not finish, and this part reads its figures"
 
 
 def first_page(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) -> None:
@@ -144,7 +161,7 @@ def adaptive(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) ->
 
 def profile(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) -> None:  # noqa: ARG001  as every part
     """The startup profile of the first page's launch against its live steps."""
-    figures = bench.record.parts[_name(bench, FIRST_PAGE)].figures
+    figures = bench.record.parts[part_name(bench, FIRST_PAGE)].figures
     mapped, live = (_cells(figures[name]) for name in ("profile", "live_cells"))
     check = of_map("startup profile against live steps", mapped, live, limit_percent=PROFILE_LIMIT)
     found.checks.append(check)
@@ -178,7 +195,7 @@ def rows(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) -> Non
     """The rows of docs/coverage.md."""
     start = bench.start_of(Arm.FIRST_PAGE)
     assert start is not None, "the first page's launch did not start"
-    figures: Any = bench.record.parts[_name(bench, FIRST_PAGE)].figures
+    figures: Any = bench.record.parts[part_name(bench, FIRST_PAGE)].figures
     models = bench.fleet.models
     gpu = "" if bench.fleet.place.dry else bench.device.name
     launched = Launched(
@@ -188,6 +205,8 @@ def rows(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) -> Non
 
 
 FIRST_PAGE = "first-page"
+NOT_ADAPTIVE = re.compile(r"AdaptiveVerificationUnavailable|Adaptive verification (?:\w+ )+.*")
+"""Begins what Outrider's launcher or vLLM says where graphs or attention cannot."""
 
 
 def _one_runner(bench: Bench) -> str | None:
@@ -198,19 +217,9 @@ def _one_runner(bench: Bench) -> str | None:
 
 
 def _not_adaptive(bench: Bench) -> str | None:
-    if bench.fleet.place.dry:
-        return "adaptive verification needs full CUDA graphs, which a CPU does not have"
+    if launch(Arm.STATIC, bench.fleet.models, bench.fleet.place).on_v1 or bench.fleet.place is CPU:
+        return "the engines run on V1 here, which has no adaptive verification"
     return None
-
-
-def _without_first_page(bench: Bench) -> str | None:
-    if not bench.record.done(_name(bench, FIRST_PAGE)):
-        return f"the part {FIRST_PAGE} did not finish, and this part reads its figures"
-    return None
-
-
-def _name(bench: Bench, part: str) -> str:
-    return f"{bench.fleet.models.method}, {part}"
 
 
 PARTS: tuple[Part, ...] = (
@@ -250,19 +259,20 @@ PARTS: tuple[Part, ...] = (
         arms=(Arm.STATIC, Arm.ADAPTIVE),
         passes=lambda bench: 2 * len(bench.loads),
         obstacle=_not_adaptive,
+        refused=NOT_ADAPTIVE,
     ),
     Part(
         "profile",
         "The startup profile against live steps",
         profile,
-        obstacle=_without_first_page,
+        reads=FIRST_PAGE,
     ),
     Part("graphs", "CUDA graphs and starts by number of candidates", graphs, sequence=(Arm.TWO, Arm.THREE)),
     Part(
         "rows",
         "Rows of the coverage page",
         rows,
-        obstacle=_without_first_page,
+        reads=FIRST_PAGE,
     ),
 )
 
@@ -291,11 +301,11 @@ def _plain_rate(engine: Engine, load: Load) -> float:
 def write_table(bench: Bench) -> None:
     """The throughput table of the method, as far as it is known."""
     parts = bench.record.parts
-    first: Any = parts[_name(bench, FIRST_PAGE)].figures if _name(bench, FIRST_PAGE) in parts else {}
+    first: Any = parts[part_name(bench, FIRST_PAGE)].figures if part_name(bench, FIRST_PAGE) in parts else {}
     places = [(p["streams"], p["k"], p["tokens_per_second"], p["accepted"]) for p in first.get("places", [])]
     if not places:
         return
-    idle_figures: Any = parts[_name(bench, "k0")].figures if _name(bench, "k0") in parts else {}
+    idle_figures: Any = parts[part_name(bench, "k0")].figures if part_name(bench, "k0") in parts else {}
     plain = {int(streams): rate for streams, rate in idle_figures.get("unspeculated", {}).items()}
     about, models = bench.record.about, bench.fleet.models
     weights = (

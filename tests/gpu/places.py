@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from outrider_protocol.releases import Runner
-from tests.contract import asynchronous, quick_start, synthetic_sampler
+from tests.contract import adaptive, asynchronous, quick_start, synthetic_sampler
 from tests.contract.engine import DTYPE, IN_THE_CORE
 from tests.contract.engine_process import QUIET, Start, begin, fork
 from tests.gpu.budget import START_SECONDS
@@ -17,9 +16,9 @@ from tests.gpu.models import REAL, SMALL, Size
 class Place:
     """One kind of machine.
 
-    evidence: the word for what was measured there. spec: fields of every manifest. runner: which an engine
-    gets where the manifest names none; None: the operator's choice. flags, variables: added to the launch
-    that the operator renders. interpreted: V2 runs by Triton's interpreter. plugins: of the tests, for every
+    evidence: the word for what was measured there. spec: fields of every manifest. flags, variables: added to
+    the launch that the operator renders. interpreted: V2 runs by Triton's interpreter, in launches that the
+    operator renders for a GPU. plugins: of the tests, for every
     engine, those on V2, and those on V1 that accept by chance. start_seconds, run_seconds: estimates, of the
     start of an engine and of one load on it.
     """
@@ -35,7 +34,6 @@ class Place:
     table_streams: tuple[int, ...]
     tokens: int
     spec: Mapping[str, object] = field(default_factory=dict)
-    runner: Runner | None = None
     flags: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     interpreted: bool = False
@@ -97,9 +95,9 @@ INTERPRETED = replace(
     streams=(1, 2),
     table_streams=(1, 2),
     tokens=12,
-    runner=Runner.V2,
+    spec={},
     interpreted=True,
-    v2_plugins=(asynchronous.NAME,),
+    v2_plugins=(adaptive.NAME, asynchronous.NAME),
 )
 
 PLACES: Mapping[str, Place] = {place.name: place for place in (GPU, CPU, INTERPRETED)}

@@ -21,6 +21,8 @@ class Status(StrEnum):
     """It began, and its end is not in the file."""
     FAILED = "failed"
     NO_TIME = "no time"
+    LACKING = "lacking"
+    """Another part has not brought the figures that it reads."""
     NOT_HERE = "not here"
     """This machine or this launch cannot show it."""
 

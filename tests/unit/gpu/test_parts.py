@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.gpu.__main__ import outcome
 from tests.gpu.launches import Arm
 from tests.gpu.parts import PARTS, starting
+from tests.gpu.record import Status
 
 
 def test_an_engine_that_the_next_part_needs_too_starts_once() -> None:
@@ -27,3 +29,21 @@ def test_engines_that_run_already_need_no_start() -> None:
 def test_every_arm_is_part_of_a_comparison_or_a_start() -> None:
     used = {arm for part in PARTS for arm in (*part.arms, *part.sequence)}
     assert used == set(Arm)
+
+
+ENDED = """the engine ended with 1:
+ERROR ValueError: Adaptive verification requires full CUDA graphs. Use cudagraph mode FULL.
+ERROR Engine core initialization failed.
+"""
+
+
+def test_an_engine_that_cannot_verify_adaptively_says_so_on_the_page() -> None:
+    adaptive = next(part for part in PARTS if part.name == "adaptive")
+    why = "Adaptive verification requires full CUDA graphs. Use cudagraph mode FULL."
+    assert outcome(adaptive, ENDED) == (Status.NOT_HERE, why)
+
+
+def test_any_other_end_of_an_engine_is_a_failure() -> None:
+    adaptive, static = (next(p for p in PARTS if p.name == name) for name in ("adaptive", "static"))
+    assert outcome(adaptive, "the engine ended with 1:\nout of memory")[0] is Status.FAILED
+    assert outcome(static, ENDED)[0] is Status.FAILED
