@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outrider.performance.tables_file import read_tables
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import CPU_RELEASE
+from tests.contract.engine_process import QUIET, run
 from tests.gpu.__main__ import main
+from tests.gpu.launches import Arm, Models, launch
+from tests.gpu.models import REAL, make
+from tests.gpu.places import GPU
 from tests.gpu.record import Status
 
 pytestmark = pytest.mark.contract
@@ -46,6 +53,43 @@ def test_parts_without_time_are_named_and_fail_the_check(plugin: Path, tmp_path:
     given = [*SHORTEST, "--plugin", str(plugin), "--output", str(tmp_path), "--parts", "k0", "--minutes", "0"]
     assert main(given) == 1
     assert statuses(result(tmp_path)) == {"k0": Status.NO_TIME}
+
+
+EVERY_LENGTH = [1, 2, 3, 4, 6]
+"""Tokens per request of decode steps, one more than each candidate."""
+RESOLVED = {
+    Arm.FIRST_PAGE: ("V2", EVERY_LENGTH),
+    Arm.NONE: ("V2", [1]),
+    Arm.STATIC: ("V2", [6]),
+    Arm.LIVE: ("V2", EVERY_LENGTH),
+    Arm.FOLLOWING: ("V2", EVERY_LENGTH),
+    Arm.LIVE_V1: ("V1", [6]),
+    Arm.TWO: ("V2", [1, 6]),
+    Arm.THREE: ("V2", [1, 4, 6]),
+}
+"""Runner, and lengths of decode steps with a full graph of their own."""
+
+
+def test_vllm_takes_the_launches_of_the_real_size_on_an_imitated_gpu(tmp_path: Path) -> None:
+    pair = make(Method.EAGLE3, tmp_path / "models", REAL)
+    models = Models(pair, Method.EAGLE3, (0, 1, 2, 3, 5), CPU_RELEASE, memory_share=0.3)
+    launches = [launch(arm, models, GPU) for arm in RESOLVED]
+    resolved = resolve([{"flags": each.flags, "variables": each.variables} for each in launches], tmp_path)
+    found = {arm: (one["runner"], one["decodeLengths"]) for arm, one in zip(RESOLVED, resolved, strict=True)}
+    assert found == RESOLVED
+    assert all(one["asynchronous"] for one in resolved)
+
+
+def resolve(launches: list[dict[str, object]], folder: Path) -> Any:
+    """What vLLM's configuration code makes of launches on an imitated H100."""
+    classes, given, answer = (folder / name for name in ("classes.json", "given.json", "answer.json"))
+    classes.write_text(json.dumps(["LlamaForCausalLM", "Eagle3LlamaForCausalLM"]))
+    given.write_text(json.dumps({"launches": launches, "gpus": []}))
+    variables = {**os.environ, **QUIET, "VLLM_CACHE_ROOT": str(folder)}
+    for task in (["look", str(classes)], ["resolve", str(given), str(answer)]):
+        done = run([str(Path(__file__).with_name("pretended_gpu.py")), *task], variables, timeout=300)
+        assert done.returncode == 0, done.log[-4000:]
+    return json.loads(answer.read_text())["launches"]
 
 
 def result(folder: Path) -> Any:
