@@ -39,6 +39,8 @@ V2_FOLLOWS = tuple(release for release in RELEASES if parse_version(release) >= 
 CLASSES = ("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "MiMoForCausalLM", "MiMoMTPModel")
 CANDIDATES = [0, 1, 2, 3, 5]
 EVERY_LENGTH = [k + 1 for k in CANDIDATES]
+STATIC_LENGTHS = [1, 2, 4]
+"""Of the default schedule, which a stock engine keeps."""
 UNLIMITED = {"dtype": "bfloat16"}
 OFF = {"candidates": [5], "tuning": {"mode": "Off"}}
 
@@ -66,7 +68,13 @@ LAUNCHES: Mapping[str, Expected] = {
         EAGLE3, "V2", FULL, EVERY_LENGTH, engine={"args": UNLIMITED}
     ),
     "draft_model": Expected(DRAFTED, "V1", FULL, [6]),
-    "ngram": Expected({"method": "ngram"}, "V1", FULL, [6]),
+    "ngram": Expected({"method": "ngram"}, "V2", FULL, EVERY_LENGTH),
+    "ngram_gpu": Expected({"method": "ngram_gpu"}, "V2", FULL, EVERY_LENGTH),
+    "ngram on V1": Expected({"method": "ngram"}, "V1", FULL, [6], engine={"modelRunner": "V1"}),
+    "ngram of one candidate": Expected({"method": "ngram", **OFF}, "V2", FULL, [6]),
+    "stock ngram": Expected(
+        {"method": "ngram", "tuning": {"actuation": "Rollout"}}, "V2", FULL, STATIC_LENGTHS
+    ),
     "eagle3 of one candidate": Expected({**EAGLE3, **OFF}, "V2", FULL, [6]),
     "draft_model of one candidate": Expected({**DRAFTED, **OFF}, "V2", FULL, [6]),
     "eagle3 on V1": Expected(EAGLE3, "V1", FULL, [6], engine={"modelRunner": "V1"}),
@@ -153,10 +161,11 @@ def resolved(
 @pytest.mark.parametrize("launch", LAUNCHES)
 def test_vllm_keeps_the_graphs_of_what_the_operator_launches(resolved: Resolved, launch: str) -> None:
     found, expected = resolved.launches[launch], LAUNCHES[launch]
-    lengths = expected.decode_lengths
-    if resolved.release not in V2_FOLLOWS and lengths == EVERY_LENGTH:
-        lengths = [6]
-    assert (found["mode"], found["decodeLengths"]) == (expected.mode, lengths)
+    mode, lengths = expected.mode, expected.decode_lengths
+    if resolved.release not in V2_FOLLOWS and len(lengths) > 1:
+        # A stock engine has its table in the flags, with which V1 has no full graphs.
+        mode, lengths = (PIECEWISE, []) if launch.startswith("stock") else (mode, [6])
+    assert (found["mode"], found["decodeLengths"]) == (mode, lengths)
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
@@ -165,6 +174,13 @@ def test_vllm_takes_the_runner_that_the_operator_reckons_with(resolved: Resolved
     if resolved.release in V2_BEFORE:
         expected = "V2" if launch in V2_BEFORE[resolved.release] else "V1"
     assert resolved.launches[launch]["runner"] == expected
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_vllm_schedules_asynchronously_except_with_n_gram_on_v1(resolved: Resolved, launch: str) -> None:
+    found = resolved.launches[launch]
+    synchronous = found["runner"] == "V1" and LAUNCHES[launch].speculation["method"] == "ngram"
+    assert found["asynchronous"] is not synchronous
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)

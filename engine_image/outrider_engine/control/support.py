@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from outrider_protocol.k_control import KControl, k_control
 from outrider_protocol.methods import K0, TRAITS, Kind, methods_with
 from outrider_protocol.releases import (
     RECURRENT_STATES_RIGHT,
@@ -19,7 +20,7 @@ from outrider_protocol.releases import (
 )
 
 _OBSTACLES: Mapping[Response, str] = {
-    Response.FULL_LENGTH: "method {method} does not follow K on the {runner} runner of vLLM {version}",
+    Response.FULL_LENGTH: "the {runner} runner of vLLM {version} ignores K of method {method}",
     Response.BREAKS: "method {method} ends the engine when K is not the configured one",
     Response.TABLE_DROPPED: "vLLM {version} drops the table of method {method} on the {runner} runner",
     Response.ABSENT: "the {runner} runner of vLLM {version} is not known to have method {method}",
@@ -140,8 +141,8 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
     name = variant(
         facts.method, parallel_drafting=facts.parallel_drafting, several_modules=facts.several_modules
     )
-    answer = response(name, facts.runner, version)
-    if answer is not Response.FOLLOWS:
+    if k_control(name, facts.runner, version, plugin=True) is KControl.ONE_K:
+        answer = response(name, facts.runner, version)
         return _OBSTACLES[answer].format(method=name, runner=facts.runner, version=facts.engine_version)
     if not has_table:
         return "the engine was launched without num_speculative_tokens_per_batch_size"

@@ -61,7 +61,7 @@ class Tunability(StrEnum):
     """Control of K in a running engine."""
 
     LIVE = "live"
-    """K follows a schedule that can change between two steps."""
+    """K follows a schedule that can change between two steps, in some release and on some runner."""
     STATIC = "static"
     """The engine keeps the K of its launch."""
     REFUSED = "refused"
@@ -109,6 +109,11 @@ class Traits:
         return self.kind is Kind.TEXT
 
     @property
+    def same_cost(self) -> bool:
+        """Whether a draft costs the same for every K: a block, or a look-up."""
+        return self.kind in (Kind.BLOCK, Kind.TEXT)
+
+    @property
     def reads_states(self) -> bool:
         """Whether the drafter reads the target's hidden states token by token."""
         return self.kind in (Kind.HEAD, Kind.LAYERS) and not self.parallel
@@ -130,10 +135,10 @@ TRAITS: Mapping[Method, Traits] = {
     Method.PARD: Traits(Drafter.REQUIRED, Tunability.STATIC, Kind.MODEL, "draft_model", parallel=True),
     Method.MTP: Traits(Drafter.OPTIONAL, Tunability.LIVE, Kind.LAYERS, one_pass=True, skip_tested=True),
     Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Kind.TEXT, one_pass=True),
-    Method.NGRAM_GPU: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Kind.TEXT),
+    Method.NGRAM_GPU: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Kind.TEXT, one_pass=True),
     Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Kind.TEXT),
     Method.DFLASH: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.BLOCK),
-    Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.STATIC, Kind.BLOCK),
+    Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.LIVE, Kind.BLOCK),
     Method.MEDUSA: Traits(Drafter.REQUIRED, Tunability.STATIC, Kind.OTHER),
     Method.MLP_SPECULATOR: Traits(Drafter.REQUIRED, Tunability.REFUSED, Kind.OTHER),
     Method.CUSTOM_CLASS: Traits(Drafter.FORBIDDEN, Tunability.REFUSED, Kind.OTHER),

@@ -25,8 +25,10 @@ class Response(StrEnum):
 
     FOLLOWS = "follows"
     """It drafts K tokens."""
+    WIDTH = "verification width"
+    """It drafts the configured number of tokens, and K of them are verified."""
     FULL_LENGTH = "full length"
-    """It drafts the configured number of tokens; only verification shrinks."""
+    """It drafts the configured number of tokens, whatever K is. Synchronous engines verify all of them."""
     BREAKS = "breaks"
     """The engine ends, or mixes up the drafts of different requests."""
     TABLE_DROPPED = "table dropped"
@@ -81,6 +83,10 @@ ADAPTIVE_SINCE: Mapping[str, Version] = {
     method: parse_version(release) for method, release in _FILE["adaptive_verification"].items()
 }
 """Method -> the first version that verifies its drafts adaptively, on the V2 runner."""
+FOLLOWS_WITH_PLUGIN: Mapping[str, Version] = {
+    method: parse_version(release) for method, release in _FILE["follows_with_plugin"].items()
+}
+"""Name of a method -> the first version in which Outrider's plugin makes its drafter follow K on V2."""
 RESPONSES: Mapping[str, Mapping[Runner, Mapping[Version, Response]]] = {
     name: {Runner(runner): _spans(spans) for runner, spans in runners.items()}
     for name, runners in _FILE["responses"].items()

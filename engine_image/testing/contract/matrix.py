@@ -28,7 +28,17 @@ V2_SPECULATORS = "vllm/v1/worker/gpu/spec_decode/__init__.py"
 SEVERAL_MODULES = "/multi_module_mtp/"
 BASE_PROPOSER = "vllm/v1/spec_decode/llm_base_proposer.py"
 
-_WEAKEST_FIRST = (Response.BREAKS, Response.FULL_LENGTH, Response.FOLLOWS)
+_WEAKEST_FIRST = (Response.BREAKS, Response.FULL_LENGTH, Response.WIDTH, Response.FOLLOWS)
+
+_CUTS_DRAFTS = (
+    "num_speculative_tokens=num_spec_tokens",
+    "draft_tokens[:, num_spec_tokens:] = -1",
+    "self.draft_tokens_handler.set_draft_tokens(input_batch,",
+    ":num_spec_tokens]",
+)
+"""In V2's runner after a draft: K goes to the drafter, and a scheduler gets the first K drafts of a request.
+An asynchronous scheduler places K placeholders by the same number. It trims drafts that go through a grammar
+to them (``Scheduler.update_draft_token_ids_in_output``)."""
 
 _ADAPTIVE = "enable_adaptive_verification"
 _NO_DRAFTS = frozenset({"extract_hidden_states"})
@@ -99,8 +109,11 @@ def _on_v2(source: Source, method: str, *, parallel: bool, modules: bool) -> Res
     classes = several or found if modules else [place for place in found if place not in several]
     if not classes:
         return Response.ABSENT
+    runner = source.definition(V2_RUNNER, "GPUModelRunner.sample_tokens")
     if not _mentions(source.module(V2_RUNNER), "num_spec_tokens_to_schedule"):
         return Response.FULL_LENGTH
+    if runner is None or not all(part in ast.unparse(runner) for part in _CUTS_DRAFTS):
+        return "the V2 runner cuts drafts in another shape"
     answers = [_speculator_response(source, path, name) for path, name in classes]
     return next((a for a in _WEAKEST_FIRST if a in answers), "no speculator takes K")
 
@@ -235,7 +248,7 @@ def _speculator_response(source: Source, path: str, name: str) -> Response:
     """By the ``propose`` of a V2 speculator: whether the K of the step does more than skip drafting at 0."""
     propose = _method(source, path, name, "propose")
     if propose is None:
-        return Response.FULL_LENGTH
+        return Response.WIDTH
     skipping = {
         id(part)
         for node in ast.walk(propose)
@@ -244,7 +257,7 @@ def _speculator_response(source: Source, path: str, name: str) -> Response:
     }
     uses = (n for n in ast.walk(propose) if isinstance(n, ast.Name) and n.id == "num_speculative_tokens")
     used = any(isinstance(n.ctx, ast.Load) and id(n) not in skipping for n in uses)
-    return Response.FOLLOWS if used else Response.FULL_LENGTH
+    return Response.FOLLOWS if used else Response.WIDTH
 
 
 def _method(source: Source, path: str, name: str, method: str) -> Function | None:

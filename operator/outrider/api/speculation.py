@@ -9,7 +9,14 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.drafting import MAX_K, DrafterSource, DraftLength, ScheduleRow
+from outrider.api.drafting import (
+    MAX_K,
+    DrafterSource,
+    DraftLength,
+    ScheduleRow,
+    default_candidates,
+    default_schedule,
+)
 from outrider.api.speculative_config import OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
 from outrider.api.tuning import Tuning, TuningMode
@@ -42,7 +49,10 @@ _NEEDS_DRAFTER = _names(*methods_with(drafter=Drafter.REQUIRED))
 _TAKES_NO_DRAFTER = _names(*methods_with(drafter=Drafter.FORBIDDEN))
 _OF_ONE_BLOCK = _names(*methods_with(kind=Kind.BLOCK))
 _N = "self.numSpeculativeTokens"
-_DEFAULT_CANDIDATES = f"[0, 1, 2, ({_N} + 1) / 2, {_N}]"
+_DEFAULT_CANDIDATES = (
+    f"(self.method in {_OF_ONE_BLOCK} ? [0, 1, ({_N} + 3) / 4, ({_N} + 1) / 2, {_N}] "
+    f": [0, 1, 2, ({_N} + 1) / 2, {_N}])"
+)
 _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
 _VERIFYING = _names(*(method for method in Method if method in ADAPTIVE_SINCE))
 _ADAPTIVE = "(has(self.verification) && self.verification == 'Adaptive')"
@@ -78,11 +88,13 @@ class Speculation(ApiModel):
     candidates: Annotated[list[DraftLength], Field(fail_fast=True, min_length=1, max_length=8)] | None = None
     """The K values that the tuner may use, ascending and with numSpeculativeTokens as the last. Each one
     costs start time and memory. A single value needs mode Off; the engine then has one draft length. Default:
-    0, 1, 2, half of the maximum rounded up, and the maximum. Example: [0, 1, 3, 5]."""
+    0, 1, 2, half of the maximum rounded up, and the maximum; with dflash and dspark a quarter in place of 2.
+    Example: [0, 1, 3, 5]."""
     schedule: Annotated[list[ScheduleRow], Field(fail_fast=True, min_length=1, max_length=16)] | None = None
     """The static schedule: every engine starts with it, and returns to it without the operator. A change
     restarts pods only with `tuning.actuation: Rollout`. Default: half of numSpeculativeTokens up to batch
-    size 8, 1 up to 32, 0 above."""
+    size 8, 1 up to 32, 0 above. With dflash and dspark: all of it up to 4, half up to 32, a quarter up to
+    128, 0 above."""
     verification: Verification = Verification.FIXED
     """The draft tokens that vLLM verifies. Fixed (default): all. Adaptive: those that will probably be
     accepted (vLLM's adaptive verification). Adaptive needs a GPU, the V2 runner and an attention backend that
@@ -201,6 +213,19 @@ class Speculation(ApiModel):
         return free or self.num_speculative_tokens is not None
 
     @rule(
+        f"self.method != 'dspark' || !has(self.drafter) || has({_N}) || "
+        f"(!{_TUNED} && !has(self.candidates) && !has(self.schedule))",
+        "spec.speculation.numSpeculativeTokens: K of method {method} changes up to the length of its block. "
+        'Set numSpeculativeTokens to block_size of its config.json. Or set tuning.mode: "Off", without '
+        "candidates and schedule",
+        field=".numSpeculativeTokens",
+    )
+    def _a_tuned_block_is_given(self) -> bool:
+        one_k = self.tuning.mode is TuningMode.OFF and self.candidates is None and self.schedule is None
+        read = self.method is Method.DSPARK and self.drafter is not None
+        return not read or self.num_speculative_tokens is not None or one_k
+
+    @rule(
         "!has(self.candidates) || self.candidates.all(k, self.candidates.exists_one(other, other == k)) "
         "&& self.candidates.isSorted()",
         "spec.speculation.candidates: {candidates} does not rise; write each value once, the smallest first",
@@ -266,7 +291,8 @@ class Speculation(ApiModel):
         f"row.numSpeculativeTokens <= {_N} && "
         f"row.numSpeculativeTokens in (has(self.candidates) ? self.candidates : {_DEFAULT_CANDIDATES}))",
         "spec.speculation.schedule: numSpeculativeTokens of a row is not one of candidates (default: 0, 1, "
-        "2, half of {numSpeculativeTokens} rounded up, and {numSpeculativeTokens}); add it to candidates",
+        "2, half of {numSpeculativeTokens} rounded up, and {numSpeculativeTokens}). Add it to candidates. "
+        "With dflash and dspark the default has a quarter in place of 2",
         field=".schedule",
     )
     def _schedule_uses_candidates(self) -> bool:
@@ -346,22 +372,12 @@ class Speculation(ApiModel):
             return (ceiling,)
         if self.candidates is not None:
             return tuple(self.candidates)
-        return tuple(sorted(k for k in {0, 1, 2, (ceiling + 1) // 2, ceiling} if k <= ceiling))
+        return default_candidates(self.method, ceiling)
 
     def static_schedule(self, *, live: bool | None = None) -> Schedule:
-        """The static schedule: `schedule`, or its default.
-
-        Default for batches up to 8: the largest candidate up to half of the maximum K. Up to 32: at most 1.
-        Above: the smallest candidate. Source: the rule of thumb of vLLM's users.
-        """
+        """The static schedule: `schedule`, or its default."""
         if self.schedule is not None:
             return Schedule(
                 tuple(Row(row.max_batch_size, row.num_speculative_tokens) for row in self.schedule)
             )
-        candidates = self.effective_candidates(live=live)
-
-        def at_most(limit: int) -> int:
-            return max((k for k in candidates if k <= limit), default=candidates[0])
-
-        half = (candidates[-1] + 1) // 2
-        return Schedule((Row(8, at_most(half)), Row(32, at_most(1)), Row(None, candidates[0]))).merged()
+        return default_schedule(self.method, self.effective_candidates(live=live))

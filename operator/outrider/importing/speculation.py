@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from outrider.api.drafting import MAX_K
+from outrider.api.drafting import MAX_K, default_candidates
 from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
@@ -128,7 +128,7 @@ def for_batches(wanted: Json, largest: int | None) -> Json:
         }
         return {**wanted, **fixed}
     given = wanted.get("candidates")
-    ks = given if isinstance(given, list) else sorted({0, 1, 2, (length + 1) // 2, length})
+    ks = given if isinstance(given, list) else list(default_candidates(Method(str(wanted["method"])), length))
     if len(ks) <= largest:
         return wanted
     open_row: list[JsonValue] = [{"numSpeculativeTokens": length}]
@@ -189,13 +189,18 @@ def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Find
         wanted |= _ks(config, method, length, findings)
     if own_config:
         wanted["config"] = own_config
-    static = traits.tunability is Tunability.STATIC or adaptive
+    unknown_length = length is None and traits.tunability is Tunability.LIVE
+    static = traits.tunability is Tunability.STATIC or unknown_length or adaptive
     comments = ["This is the speculative configuration of the source."]
     if static or target.data > 1:
         wanted["tuning"] = {"mode": "Off"}
         if adaptive:
             comments.append(
                 "The tuner is off, because vLLM's counters do not show which drafts it left unverified."
+            )
+        elif unknown_length:
+            comments.append(
+                "The tuner is off: to tune, set numSpeculativeTokens to the drafter's block_size."
             )
         elif static:
             comments.append("The engine cannot change K with this method, so the tuner is off.")

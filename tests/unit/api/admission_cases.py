@@ -284,6 +284,25 @@ METHODS = (
         tuning={"mode": "Off"},
     ),
     _speculation("n-gram on the GPU", method="ngram_gpu", drafter=None, tuning={"mode": "Off"}),
+    _speculation("n-gram on the GPU, tuned", method="ngram_gpu", drafter=None),
+    _speculation("dspark, tuned", method="dspark"),
+    _speculation(
+        "dflash with its default candidates", method="dflash", schedule=[_row(5, 4), _row(2, 32), _row(0)]
+    ),
+    _speculation(
+        "dspark without K, tuned",
+        "K of method dspark changes up to the length of its block",
+        method="dspark",
+        numSpeculativeTokens=None,
+    ),
+    _speculation(
+        "dspark without K, with candidates",
+        "K of method dspark changes up to the length of its block",
+        method="dspark",
+        numSpeculativeTokens=None,
+        candidates=[5],
+        tuning={"mode": "Off"},
+    ),
     _speculation("another name of mtp", "spec.speculation.method", method="deepseek_mtp"),
     _speculation("medusa with tuning off", method="medusa", tuning={"mode": "Off"}),
     _speculation("dspark without drafter", method="dspark", drafter=None, tuning={"mode": "Off"}),

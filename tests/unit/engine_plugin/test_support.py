@@ -38,9 +38,22 @@ def test_an_unknown_method_is_not_tuned() -> None:
     assert reason == "the V1 runner of vLLM 0.32.0 is not known to have method new_one"
 
 
-def test_a_drafter_of_full_length_is_not_tuned() -> None:
-    reason = obstacle(some_facts(runner=Runner.V2), has_table=True)
-    assert reason == "method draft_model does not follow K on the V2 runner of vLLM 0.32.0"
+def test_a_runner_that_ignores_k_is_not_tuned() -> None:
+    facts = replace(some_facts(runner=Runner.V2), engine_version="0.31.0")
+    reason = obstacle(facts, has_table=True)
+    assert reason == "the V2 runner of vLLM 0.31.0 ignores K of method draft_model"
+
+
+@pytest.mark.parametrize("method", ["dflash", "dspark", "ngram", "ngram_gpu", "draft_model"])
+def test_a_drafter_of_full_length_is_tuned_where_k_is_the_verification_width(method: str) -> None:
+    facts = replace(some_facts(runner=Runner.V2), method=method, engine_version="0.32.0")
+    assert obstacle(facts, has_table=True) is None
+
+
+def test_several_prediction_modules_are_tuned_by_their_verification_width() -> None:
+    facts = replace(some_facts(runner=Runner.V2), method="mtp", several_modules=True)
+    assert obstacle(replace(facts, engine_version="0.32.0"), has_table=True) is None
+    assert obstacle(replace(facts, engine_version="0.31.0"), has_table=True) is not None
 
 
 def test_a_method_changes_with_the_version() -> None:

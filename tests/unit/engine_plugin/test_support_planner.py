@@ -9,19 +9,20 @@ import pytest
 from outrider.runtimes.vllm.arguments import speculative_config
 from outrider.runtimes.vllm.methods import engine_config, unsupported_reason
 from outrider_engine.control.support import EngineFacts, obstacle
-from outrider_protocol.methods import TRAITS, Method, Tunability
+from outrider_protocol.k_control import best_runner
+from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability
 from outrider_protocol.releases import RESPONSES, VERSIONS, Runner, Version, variant, version_text
 from tests.unit.plan.factories import a_model
 
 DRAFTING = [method for method in Method if method is not Method.NONE]
 
 
-def facts(method: Method, version: Version, ranks: int) -> EngineFacts:
+def facts(method: Method, version: Version, ranks: int, runner: Runner) -> EngineFacts:
     config = engine_config(method)
     return EngineFacts(
         engine_version=f"{version_text(version)}.0",
         method=str(config["method"]),
-        runner=Runner.V1,
+        runner=runner,
         max_num_seqs=16,
         num_speculative_tokens=5,
         data_parallel_size=ranks,
@@ -29,20 +30,23 @@ def facts(method: Method, version: Version, ranks: int) -> EngineFacts:
     )
 
 
-@pytest.mark.parametrize(("method", "version", "ranks"), list(product(DRAFTING, VERSIONS, (1, 2))))
+@pytest.mark.parametrize(
+    ("method", "version", "ranks", "runner"), list(product(DRAFTING, VERSIONS, (1, 2), Runner))
+)
 def test_the_engine_can_be_tuned_exactly_where_the_operator_says_so(
-    method: Method, version: Version, ranks: int
+    method: Method, version: Version, ranks: int, runner: Runner
 ) -> None:
-    """On V1, where the operator launches whatever V2 cannot tune."""
     supported = unsupported_reason(method, f"{version_text(version)}.0") is None
-    operator_tunes = supported and TRAITS[method].tunability is Tunability.LIVE and ranks == 1
-    assert (obstacle(facts(method, version, ranks), has_table=True) is None) is operator_tunes
+    changes = best_runner(method.variant, version, plugin=True, runners=(runner,)) is runner
+    operator_tunes = supported and TRAITS[method].tunability is Tunability.LIVE and ranks == 1 and changes
+    assert (obstacle(facts(method, version, ranks, runner), has_table=True) is None) is operator_tunes
 
 
 @pytest.mark.parametrize("method", [m for m in DRAFTING if TRAITS[m].tunability is Tunability.LIVE])
 def test_what_the_planner_launches_is_what_was_compared(method: Method) -> None:
     """The configuration of a real pod, not only its entry in the registry."""
-    drafter = {} if method is Method.NGRAM else {"drafter": {"uri": "hf://org/drafter"}}
+    needed = TRAITS[method].drafter is not Drafter.FORBIDDEN
+    drafter = {"drafter": {"uri": "hf://org/drafter"}} if needed else {}
     spec = a_model(method=method.value, speculation=drafter).spec
     config = speculative_config(spec)
     assert config is not None

@@ -24,7 +24,7 @@ ON_V2_ALONE = pytest.mark.parametrize("head", [SLIDING, DFLASH2, SPECULATORS, LI
 
 
 def a_head(
-    uri: str = "hf://org/drafter", *, version: str = "0.33.0", runner: str | None = None, **speculation: Any
+    uri: str = "hf://org/drafter", *, version: str = "0.31.0", runner: str | None = None, **speculation: Any
 ) -> SpeculativeModel:
     engine = {"version": version, "image": "engine:1", **({} if runner is None else {"modelRunner": runner})}
     return a_model(
@@ -57,6 +57,18 @@ def told(model: SpeculativeModel) -> str:
 
 VLLM_CHOOSES = (None, False, None)
 TUNED_ON_V1 = ("0", False, "0,1,2,3,5")
+TUNED_ON_V2 = (None, True, None)
+
+
+@pytest.mark.parametrize("version", ["0.32.0", "0.33.0"])
+@pytest.mark.parametrize("head", [PLAIN, SLIDING, DFLASH2, SPECULATORS, LILICORR], ids=str)
+def test_a_head_of_every_layout_is_tuned_on_v2_where_the_release_changes_k_there(
+    head: dict[str, str], version: str
+) -> None:
+    model = downloaded(head, version=version)
+    assert launched(model) == TUNED_ON_V2
+    assert told(model) == ""
+    assert launched(a_head(version=version)) == TUNED_ON_V2
 
 
 @pytest.mark.parametrize("mode", ["Auto", "Observe", "Off"])
@@ -73,7 +85,7 @@ def test_a_head_of_unknown_layout_leaves_the_runner_to_vllm_and_keeps_one_k(mode
 )
 def test_a_head_that_its_name_gives_away_is_launched_on_the_runner_that_has_it(uri: str) -> None:
     assert launched(a_head(uri)) == VLLM_CHOOSES
-    assert "which only V2 has" in told(a_head(uri))
+    assert "which only V2 has; use vLLM 0.32 or newer with V2" in told(a_head(uri))
 
 
 @ON_V2_ALONE
@@ -84,7 +96,8 @@ def test_a_head_of_v2_alone_by_its_config_is_launched_with_one_k(head: dict[str,
 def test_a_plain_head_is_tuned_on_v1() -> None:
     model = downloaded(PLAIN)
     assert launched(model) == TUNED_ON_V1
-    assert told(model) == ""
+    assert "K changes on vLLM's V1 runner" in told(model)
+    assert "set spec.engine.version: 0.32.0 or newer" in told(model)
 
 
 def test_weights_of_another_drafter_say_nothing() -> None:
@@ -96,6 +109,7 @@ def test_weights_of_another_drafter_say_nothing() -> None:
 def test_v2_can_be_said() -> None:
     assert launched(a_head(runner="V2")) == ("1", False, None)
     assert "K stays 5" in told(a_head(runner="V2"))
+    assert launched(a_head(runner="V2", version="0.32.0")) == ("1", True, None)
 
 
 def test_a_person_who_knows_that_a_head_is_plain_says_v1() -> None:

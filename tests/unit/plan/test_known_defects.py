@@ -48,7 +48,9 @@ def refused(model: SpeculativeModel) -> str | None:
 
 
 def advised(model: SpeculativeModel) -> str:
-    return " | ".join(runtime_of(model.spec).advice(model.spec, model.status.weights))
+    """Of known defects. `tests/unit/plan/test_model_runner.py` has the advice about runners."""
+    texts = runtime_of(model.spec).advice(model.spec, model.status.weights)
+    return " | ".join(text for text in texts if text.startswith("vLLM "))
 
 
 STALE = "reads a stale state"

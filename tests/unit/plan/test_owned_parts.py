@@ -41,7 +41,7 @@ def refusal(result: Plan) -> str:
         ({"command": ["sh"]}, "containers[engine].command"),
         ({"args": ["--model", "x"]}, "containers[engine].args belongs to Outrider: set spec.engine.args"),
         ({"args": None}, "containers[engine].args"),
-        ({"env": None}, "containers[engine].env[OUTRIDER_CANDIDATES]"),
+        ({"env": None}, "containers[engine].env[OUTRIDER_DRAIN_FILE]"),
         ({"env": [{"name": "VLLM_PLUGINS", "value": ""}]}, "containers[engine].env[VLLM_PLUGINS]"),
         ({"env": [{"name": "VLLM_PLUGINS", "$patch": "delete"}]}, "containers[engine].env[VLLM_PLUGINS]"),
         ({"env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]}, "VLLM_USE_V2_MODEL_RUNNER"),

@@ -54,9 +54,7 @@ def test_a_schedule_of_several_k_keeps_its_table_in_mode_off(method: Method) -> 
     """It may be edited while the engine runs."""
     with_table = a_plan(drafting(method, **OFF))
     assert with_table.revision == a_plan(drafting(method)).revision
-    has_one = method is Method.DFLASH  # Of a layout that nothing says: tests/unit/plan/test_heads.py.
-    one_k = a_plan(drafting(method, candidates=[5], **OFF))
-    assert (with_table.revision == one_k.revision) is has_one
+    assert with_table.revision != a_plan(drafting(method, candidates=[5], **OFF)).revision
 
 
 def test_a_single_candidate_is_another_launch_than_the_same_k_with_a_choice() -> None:

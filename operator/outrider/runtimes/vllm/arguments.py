@@ -25,8 +25,8 @@ from outrider.runtimes.vllm.limits import (
     max_num_seqs,
     own_value,
 )
-from outrider.runtimes.vllm.methods import engine_config
-from outrider.runtimes.vllm.runner import TablePlace, launch_form
+from outrider.runtimes.vllm.methods import engine_config, name_on_v2
+from outrider.runtimes.vllm.runner import TablePlace, launch_form, starts_on_v2
 from outrider_protocol.methods import Kind, Method, methods_with
 from outrider_protocol.schedule import Schedule
 
@@ -81,6 +81,9 @@ def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str
     if wanted.method is Method.NONE:
         return None
     config: dict[str, object] = {**_config_of(wanted), **wanted.config}
+    name = name_on_v2(wanted.method, spec.engine.version)
+    if name is not None and starts_on_v2(spec):
+        config["method"] = str(name)
     if wanted.drafter is not None:
         config["model"] = path_in_pod(wanted.drafter.uri)
         if wanted.drafter.revision is not None:

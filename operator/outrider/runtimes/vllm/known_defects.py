@@ -208,7 +208,7 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
         "head-of-v2",
         "V1 refuses DFlash2 and LiLiCorr heads, and heads that mix sliding and full attention, or drafts "
         "wrongly with them",
-        "set spec.engine.modelRunner: Auto, with which vLLM uses V2 and keeps one K",
+        "set spec.engine.modelRunner: Auto, with which vLLM uses V2",
         (),
         Severity.REFUSED,
         "modelRunner is V1 and the head is of such a kind",

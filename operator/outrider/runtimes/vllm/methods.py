@@ -45,7 +45,7 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         why="No drafter is loaded, so there is no K to change.", source="no --speculative-config"
     ),
     Method.DRAFT_MODEL: EngineMethod(
-        why="The V2 runner drafts the full length whatever K is.",
+        why="Without Outrider's plugin V2 drafts the full length whatever K is.",
         source="vllm/v1/spec_decode/draft_model.py",
     ),
     Method.EAGLE: EngineMethod(source=_V1_TABLE),
@@ -62,36 +62,38 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
     ),
     Method.MTP: EngineMethod(
         why="The target's own prediction layers draft; a drafter is only for models that ship them apart. "
-        "With several such layers V2 drafts the full length: set `engine.modelRunner: V1` to tune.",
+        "With several such layers V2 drafts the full length, and K is the verification width.",
         source="vllm/config/speculative.py, hf_config_override",
     ),
     Method.NGRAM: EngineMethod(
         {"prompt_lookup_min": 2, "prompt_lookup_max": 5},
         # vLLM looks up on one thread; the others of numba's pool only get in its way on a busy machine.
         variables={"NUMBA_NUM_THREADS": "1"},
-        why="Looks up the last two to five tokens in the request's own text.",
+        why="Looks up the last two to five tokens in the request's own text. V2 looks up on the GPU. "
+        "Requests without a match draft their last token there, so that all verify K tokens.",
         source="vllm/v1/spec_decode/ngram_proposer.py",
     ),
     Method.NGRAM_GPU: EngineMethod(
         {"prompt_lookup_min": 2, "prompt_lookup_max": 5},
         why="N-gram on the GPU, with which vLLM keeps asynchronous scheduling. The proposer asserts the K of "
-        "the launch on V1, and drafts its full length on V2.",
+        "the launch on V1. On V2 K is the verification width.",
         source="vllm/v1/spec_decode/ngram_proposer_gpu.py",
     ),
     Method.SUFFIX: EngineMethod(
-        why="The proposer asserts the K of the launch. Outrider's images lack arctic-inference, of which "
-        "PyPI has no wheel: add 0.1.1 in an image of your own. Without it the engine ends, and `Degraded` "
-        "says so.",
+        why="Only V1 has it, and the proposer asserts the K of the launch. Outrider's images lack "
+        "arctic-inference, of which PyPI has no wheel: add 0.1.1 in an image of your own. Without it the "
+        "engine ends, and `Degraded` says so.",
         source="vllm/v1/spec_decode/suffix_decoding.py",
     ),
     Method.DFLASH: EngineMethod(
-        why="Only plain heads run on V1, where K changes. DFlash2, LiLiCorr, heads that mix sliding and full "
-        "attention, and those of unknown layout get one K and the runner of vLLM's choice. `spec.cache` "
-        "reads the layout; `modelRunner: V1` asserts that a head is plain.",
+        why="A head that drafts a block at once. V2 has every head, and K is the verification width. Before "
+        "0.32, V1 changes K of plain heads only. DFlash2, LiLiCorr, heads that mix sliding and full "
+        "attention, and those of unknown layout get one K there. `spec.cache` reads the layout; "
+        "`modelRunner: V1` asserts that a head is plain.",
         source="vllm/v1/spec_decode/dflash.py",
     ),
     Method.DSPARK: EngineMethod(
-        why="Only the V2 runner has it, and it drafts its full block whatever K is.",
+        why="Only the V2 runner has it. It drafts its full block, and K is the verification width.",
         source="vllm/v1/worker/gpu/spec_decode",
     ),
     Method.MEDUSA: EngineMethod(
@@ -107,6 +109,16 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         source="vllm/v1/spec_decode/custom_class_proposer.py",
     ),
 }
+
+
+_NAMES_ON_V2: Mapping[tuple[Method, Version], Method] = {(Method.NGRAM, (0, 32)): Method.NGRAM_GPU}
+"""V2 looks n-grams up on the GPU by both names. In 0.32 it schedules asynchronously by this one alone. V1
+runs another look-up by it. Source: ``VllmConfig.__post_init__``, ``NgramGPUTypes``."""
+
+
+def name_on_v2(method: Method, version: str) -> Method | None:
+    """The method's name for the V2 runner of a release, if it is not vLLM's usual one."""
+    return _NAMES_ON_V2.get((method, parse_version(version)))
 
 
 def engine_config(method: Method) -> dict[str, str | int | bool]:

@@ -10,6 +10,7 @@ import json
 
 from outrider.api.generated import write_or_print
 from outrider.runtimes.vllm.methods import ENGINE_METHODS, engine_config, versions_with
+from outrider_protocol.k_control import best_runner
 from outrider_protocol.methods import TRAITS, Method, Tunability
 from outrider_protocol.releases import (
     NEWEST_VERSION,
@@ -44,7 +45,10 @@ _RESPONSES = """## What a change of K does
 By model runner and version of vLLM. A data-parallel size above 1 drops the schedule of every method.
 
 - *follows*: the drafter makes K tokens.
-- *full length*: the drafter makes the configured number of tokens; only verification shrinks.
+- *verification width*: the drafter makes the configured number of tokens, and the model verifies K of them.
+  It costs nothing where a draft costs the same for every K: a block, or a look-up.
+- *full length*: the drafter makes the configured number of tokens, whatever K is. Synchronous engines verify
+  all of them.
 - *breaks*: an assertion fails, or drafts of different requests mix.
 - *table dropped*: vLLM drops the schedule at the start.
 - *absent*: the runner lacks the method.
@@ -62,12 +66,15 @@ Auto` therefore decides so:
 | launch | model runner | schedule | full CUDA graphs |
 |---|---|---|---|
 | K cannot change: method `none`, a static method, one candidate | vLLM's choice | none | as without Outrider |
-| a live method, where V2 follows K (below), on a GPU | vLLM's choice: V2 | in the configuration, with every candidate | for every candidate |
-| `dflash`, unless the head is known to be plain or the spec sets `modelRunner: V1` | vLLM's choice | none: one K | as without Outrider |
+| a live method on a GPU, where V2 follows K (below) | vLLM's choice: V2 | in the configuration, with every candidate | for every candidate |
+| `dflash`, `dspark`, n-gram on a GPU, where K is a width on V2 | vLLM's choice: V2 | in the configuration, with every candidate | for every candidate |
+| the same, where neither V2 nor V1 changes K of the drafter | vLLM's choice | none: one K | as without Outrider |
 | any other live method, and engines without a GPU | V1 | added by the plugin | for the maximum K; others run piecewise |
 | the same with `actuation: Rollout`, which has no plugin | V1 | in the configuration | none: all steps run piecewise |
 
-vLLM uses V1 where V2 lacks a feature of the launch, such as microbatching. With a schedule in the
+With `enable-dbo`, `ubatch-size` or `use_heterogeneous_vocab` V2 does not draft, so Outrider tunes such a
+launch on V1. On a GPU the status says why K changes on V1, and what would change that. vLLM also uses V1
+where V2 lacks another feature of the launch. With a schedule in the
 configuration all steps then run piecewise. `status.speculation.cudaGraphs` has the result of a launch. At
 `PIECEWISE`, set `modelRunner: V1`, which keeps the full graphs for the maximum K.
 
@@ -97,8 +104,24 @@ These values are vLLM's own on every GPU, unless `engine.args` sets them:
 ## Flags that differ from vLLM's defaults
 
 - `shutdown-timeout`: 50 s, so that requests of a terminating pod can finish.
-- With n-gram, vLLM disables asynchronous scheduling, also without Outrider. A comparison with a launch
-  without speculation includes that difference.
+- `ngram` on V2 in 0.32 has the name `ngram_gpu` in vLLM's configuration. V2 runs the same look-up by both
+  names, and 0.32 disables asynchronous scheduling for `ngram`. With `ngram` on V1 vLLM disables it in every
+  release, also without Outrider.
+- `prompt_lookup_min` is 2. Users report garbled tool calls with it (vllm#40875, vllm#56077), on targets with
+  recurrent layers. vllm#56531 names their stale state as the cause, and Outrider refuses such launches before
+  0.32. With 8 the defect was less frequent, not absent (vllm#39273). So the default stays.
+
+## What K=0 costs
+
+Per decode step on V2, by vLLM's source. V1 and synchronous scheduling of `draft_model`, `eagle3` and `mtp`
+skip the drafter ([tuning](tuning.md)).
+
+| method | 0.32 | from 0.33 |
+|---|---|---|
+| `eagle`, `eagle3`, `mtp` | the drafter's pass over the tokens of the step, with sampling | the same pass without sampling |
+| `mtp` with several layers, `draft_model` | the full length | the full length |
+| `dflash`, `dspark` | the whole block | keys and values of the step's tokens in the drafter's cache; no pass over the block |
+| `ngram`, `ngram_gpu` | the look-up | the look-up |
 
 """  # noqa: E501  rows of a table
 
@@ -137,8 +160,11 @@ def _runner(method: Method) -> str:
     """Where a model is tuned on a GPU with ``modelRunner: Auto``."""
     if TRAITS[method].tunability is not Tunability.LIVE:
         return _OWN_CHOICE
-    on_v2 = [v for v in VERSIONS if response(method.variant, Runner.V2, v) is Response.FOLLOWS]
-    return f"V1, from {version_text(on_v2[0])} {_OWN_CHOICE}" if on_v2 else "V1"
+    on_v2 = [v for v in VERSIONS if best_runner(method.variant, v, plugin=True) is Runner.V2]
+    if not on_v2:
+        return "V1"
+    before = "V1" if best_runner(method.variant, VERSIONS[0], plugin=True) is Runner.V1 else "one K"
+    return f"{before}, from {version_text(on_v2[0])} V2"
 
 
 def _responses(method: Method) -> str:

@@ -22,6 +22,7 @@ from outrider.runtimes.vllm import (
     limits,
     methods,
     nodes,
+    one_k,
     runner,
     shutdown,
 )
@@ -57,7 +58,7 @@ class Vllm:
     max_num_batched_tokens = staticmethod(limits.max_num_batched_tokens)
     gpu_memory_share = staticmethod(limits.gpu_memory_share)
     missing_model = staticmethod(shutdown.missing_model)
-    settled = staticmethod(heads.settled)
+    settled = staticmethod(one_k.settled)
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:
         """The operator's images are of vLLM, one per version."""
@@ -81,10 +82,11 @@ class Vllm:
         )
 
     def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
-        """That K stays, known defects, unknown flags, and drafters of which vLLM makes another method."""
-        stays = heads.advice(spec, weights)
-        known = known_defects.advice(heads.settled(spec, weights), weights)
-        return (*(() if stays is None else (stays,)), *known, *additions.advice(spec))
+        """That K stays or changes on V1, known defects, unknown flags, and drafters of another method."""
+        launched = one_k.settled(spec, weights)
+        of_k = (one_k.advice(spec, weights), runner.advice(launched))
+        known = known_defects.advice(launched, weights)
+        return (*(text for text in of_k if text is not None), *known, *additions.advice(spec))
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         """The API server, with the plugin behind its launcher, or stock; or a worker without a server.
