@@ -32,7 +32,7 @@ SHARING = {
     "test_versions",
 }
 """Files of these engines. One worker runs them all, so that it alone starts the engines."""
-HEADS = {"test_eagle3", "test_mtp", "test_v2", "test_vocabulary"}
+HEADS = {"test_eagle3", "test_mtp", "test_v2", "test_v2_long", "test_vocabulary"}
 """They need the answers of the plain engine and no other. A second one is cheaper than a third of the run on
 one worker."""
 LONGEST_FIRST = ("test_twin", "test_acceptance", "test_sweep", "test_crash", "test_preemption", "test_drain")

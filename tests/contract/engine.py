@@ -270,14 +270,14 @@ def running_engine(
         table=launch.table_place,
     )
     own_table = {CANDIDATES_VARIABLE: ",".join(map(str, launch.candidates))}
+    runner = on_v2(plugin) if launch.runner is Runner.V2 else {}
     variables = environment(
         plugin,
         OUTRIDER_PUBLIC_KEY_FILE=str(key_file),
         OUTRIDER_POD_UID=POD_UID,
         OUTRIDER_STATIC_SCHEDULE_FILE=str(schedule_file),
         **(own_table if launch.table_place is TablePlace.PLUGIN else {}),
-        **(on_v2(plugin) if launch.runner is Runner.V2 else {}),
-        **(_UNSWEPT | {"VLLM_PLUGINS": launch.loaded_plugins} | dict(launch.variables)),
+        **(_UNSWEPT | runner | {"VLLM_PLUGINS": launch.loaded_plugins} | dict(launch.variables)),
     )
     with log_file.open("wb") as log:
         process = start(launcher([*flags, *launch.flags], entry=launch.entry), variables, log)

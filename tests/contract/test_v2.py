@@ -12,11 +12,22 @@ from pathlib import Path
 
 import pytest
 
+from outrider.runtimes.vllm.runner import TablePlace
 from tests.contract import engine_process
-from tests.contract.answers import Answer, answers_together, compare
-from tests.contract.engine import OWN_WORKER, Engine, environment, running_engine
+from tests.contract.answers import TOKENS, Answer, answers_together, compare
+from tests.contract.engine import (
+    EAGLE3,
+    LIGHT_TARGET,
+    OWN_WORKER,
+    Engine,
+    environment,
+    launcher,
+    running_engine,
+    server_flags,
+)
 from tests.contract.equality import assert_equal_up_to_noise
 from tests.contract.factories import a_constant, a_push
+from tests.contract.last_words import kept, what_outrider_says
 from tests.contract.measuring import run_streams, scrape, settled, wait_until
 from tests.contract.probes import STREAMS, a_probe, loaded, post, probe_of
 from tests.contract.v2 import (
@@ -34,7 +45,10 @@ from tests.contract.v2 import (
 
 pytestmark = pytest.mark.contract
 
-HAS_TRITON = "from vllm.triton_utils import HAS_TRITON; print('has Triton:', HAS_TRITON)"
+PREEMPTIONS = "vllm:num_preemptions_total"
+FAILURES = "outrider:hook_failures_total"
+RECOMPUTED = "outrider:prefill_tokens_total"
+"""The plugin counts tokens of a request that starts again, and vLLM's sum of prompts does not."""
 
 
 @pytest.fixture(scope="module", params=SCHEDULING)
@@ -53,10 +67,13 @@ def mtp(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engi
         yield engine
 
 
-def test_an_engine_of_v1_finds_no_backend_of_triton(plugin: Path) -> None:
-    """vLLM takes a CPU with one for a machine of the V2 runner."""
-    answer = engine_process.run(["-c", HAS_TRITON], environment(plugin), timeout=300)
-    assert "has Triton: False" in answer.log
+def test_where_vllm_finds_no_backend_the_condition_says_so(plugin: Path) -> None:
+    """As in all engines of the tests that run V1: they do not have it on their path."""
+    flags = server_flags(target=LIGHT_TARGET, speculation=EAGLE3, port=1, table=TablePlace.FLAGS)
+    variables = environment(plugin, VLLM_USE_V2_MODEL_RUNNER="1")
+    ended = engine_process.run(launcher(flags), variables, timeout=300)
+    said = what_outrider_says(kept(ended.returncode, b"", ended.log.encode()))
+    assert "Model Runner V2 requires Triton" in said
 
 
 def test_without_speculation_it_says_what_v1_says(plugin: Path, tmp_path: Path, plain: list[Answer]) -> None:
@@ -140,3 +157,17 @@ def test_a_worker_of_its_own_drafts_as_many_tokens_as_the_table_says(
     with running_engine(plugin, tmp_path, launch) as engine:
         assert_drafts_follow(engine, term, ks=(3, 0))
         assert is_asynchronous(engine)
+
+
+def test_requests_that_give_way_to_each_other_change_no_token(
+    plugin: Path, tmp_path: Path, term: int, plain: list[Answer]
+) -> None:
+    """So few blocks of KV cache that not all prompts fit with their answers."""
+    flags = ("--max-model-len", "192", "--block-size", "32", "--num-gpu-blocks-override", "9")
+    with running_engine(plugin, tmp_path, replace(a_launch(ASYNCHRONOUS), flags=flags)) as engine:
+        before = scrape(engine)
+        assert_pushes_change_no_token(engine, term, plain, CANDIDATES, "preempted")
+        counted = settled(engine, before=before, tokens=len(FEW) * TOKENS)
+    assert counted.total(PREEMPTIONS) > 0
+    assert counted.total(FAILURES) == 0
+    assert set(counted.disagreements()) <= {RECOMPUTED}

@@ -5,6 +5,8 @@ rejection sampler, which copies the logits of the whole vocabulary. Without draf
 and the plain sampler, which it asks itself, draws the same tokens. Which logits belong to which draft,
 `GPUModelRunner._calc_spec_decode_metadata` computes in a dozen operations for every step. Where each request
 computes one token, it depends on their number alone.
+
+vLLM's V2 runner needs no such part. Its `GPUModelRunner.sample` takes the plain sampler for such steps.
 """
 
 from __future__ import annotations

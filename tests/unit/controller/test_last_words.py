@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.last_words import FAULTS, FOLDER, stored, what_outrider_says
+from tests.contract.last_words import FAULTS, FOLDER, Ended, stored, what_outrider_says
 
 NO_PLUGIN = "Engine core initialization failed. See root cause above."
 SAID = {
@@ -32,3 +32,14 @@ def test_the_cause_of_an_end_is_told(name: str) -> None:
 
 def test_every_fault_that_ends_an_engine_was_kept() -> None:
     assert {file.stem for file in FOLDER.glob("*.json")} == set(FAULTS) == set(SAID)
+
+
+REFUSED = """\
+pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig
+  Value error, Model Runner V2 requires Triton. [type=value_error, input_value={}, input_type=dict]
+    For further information visit https://errors.pydantic.dev/2.14/v/value_error
+"""
+
+
+def test_of_a_refused_configuration_the_cause_is_named_and_not_pydantics_manual() -> None:
+    assert what_outrider_says(Ended(1, REFUSED)).endswith("exit code 1: Model Runner V2 requires Triton.")

@@ -334,9 +334,24 @@ def _last_words(engine: ContainerStatus) -> str:
     end = engine.last_end
     if end is None:
         return "unknown"
-    lines = [line for line in end.message.splitlines() if line.strip()]
+    said = _said(end.message)
     cause = f" ({end.reason})" if end.reason not in ("", "Error") else ""
-    return f"{end.exit_code}{cause}: {lines[-1].strip()}" if lines else f"{end.exit_code}{cause}"
+    return f"{end.exit_code}{cause}: {said}" if said else f"{end.exit_code}{cause}"
+
+
+_REFUSED, _DETAILS = "Value error, ", " [type="
+_MANUAL = "For further information visit https://errors.pydantic.dev/"
+"""pydantic ends each error with it, below the cause."""
+
+
+def _said(message: str) -> str:
+    """The line of a termination message that names the cause: the last one, or the one that pydantic has."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if lines and lines[-1].startswith(_MANUAL):
+        for line in reversed(lines):
+            if line.startswith(_REFUSED):
+                return line.removeprefix(_REFUSED).partition(_DETAILS)[0]
+    return lines[-1] if lines else ""
 
 
 def sentences(parts: Iterable[str]) -> str:
