@@ -36,7 +36,15 @@ INSTALLED = CPU_RELEASE
 RELEASES = tuple(release for release in SUPPORTED if parse_version(release) >= (0, 30))
 """Of those that are not installed the Python files are laid over the one that is."""
 V2_FOLLOWS = tuple(release for release in RELEASES if parse_version(release) >= (0, 32))
-CLASSES = ("LlamaForCausalLM", "Eagle3LlamaForCausalLM", "MiMoForCausalLM", "MiMoMTPModel")
+CLASSES = (
+    "LlamaForCausalLM",
+    "Eagle3LlamaForCausalLM",
+    "MiMoForCausalLM",
+    "MiMoMTPModel",
+    "DFlashDraftModel",
+    "DFlash2DraftModel",
+    "Qwen3DSparkModel",
+)
 CANDIDATES = [0, 1, 2, 3, 5]
 EVERY_LENGTH = [k + 1 for k in CANDIDATES]
 STATIC_LENGTHS = [1, 2, 4]
@@ -60,6 +68,12 @@ class Expected:
 FULL, PIECEWISE = "FULL_AND_PIECEWISE", "PIECEWISE"
 DRAFTED = {"method": "draft_model", "drafter": "drafter"}
 EAGLE3 = {"method": "eagle3", "drafter": "eagle3"}
+BLOCKS: Mapping[str, str] = {
+    "dflash": "DFlashDraftModel",
+    "dflash2": "DFlash2DraftModel",
+    "dspark": "Qwen3DSparkModel",
+}
+"""Folder of a head that drafts a block -> its architecture."""
 LAUNCHES: Mapping[str, Expected] = {
     "none": Expected({"method": "none"}, "V2", FULL, [1]),
     "eagle3": Expected(EAGLE3, "V2", FULL, EVERY_LENGTH),
@@ -78,11 +92,14 @@ LAUNCHES: Mapping[str, Expected] = {
     "eagle3 of one candidate": Expected({**EAGLE3, **OFF}, "V2", FULL, [6]),
     "draft_model of one candidate": Expected({**DRAFTED, **OFF}, "V2", FULL, [6]),
     "eagle3 on V1": Expected(EAGLE3, "V1", FULL, [6], engine={"modelRunner": "V1"}),
+    "dflash": Expected({"method": "dflash", "drafter": "dflash"}, "V2", FULL, EVERY_LENGTH),
+    "dflash2": Expected({"method": "dflash", "drafter": "dflash2"}, "V2", FULL, EVERY_LENGTH),
+    "dspark": Expected({"method": "dspark", "drafter": "dspark"}, "V2", FULL, EVERY_LENGTH),
     "stock draft_model": Expected({**DRAFTED, "tuning": {"actuation": "Rollout"}}, "V1", PIECEWISE, []),
 }
 V2_BEFORE: Mapping[str, tuple[str, ...]] = {
-    "0.30.0": ("none", "eagle3 of one candidate"),
-    "0.31.0": ("none", "eagle3 of one candidate", "draft_model of one candidate"),
+    "0.30.0": ("none", "eagle3 of one candidate", *BLOCKS),
+    "0.31.0": ("none", "eagle3 of one candidate", "draft_model of one candidate", *BLOCKS),
 }
 """Launches for which vLLM took the V2 runner before it knew live tables there; all others had V1."""
 
@@ -109,7 +126,28 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = json.loads((folder / "mtp" / "config.json").read_text())
     config |= {"architectures": ["MiMoForCausalLM"], "num_nextn_predict_layers": 1}
     (folder / "mtp" / "config.json").write_text(json.dumps(config))
+    for name, architecture in BLOCKS.items():
+        (folder / name).mkdir()
+        for file in (MODELS / "target").glob("*.json"):
+            shutil.copy(file, folder / name)
+        (folder / name / "config.json").write_text(json.dumps(_head(architecture)))
     return folder
+
+
+def _head(architecture: str) -> dict[str, object]:
+    """The configuration of a head of one layer that drafts blocks of `CANDIDATES`' last K."""
+    target = json.loads((MODELS / "target" / "config.json").read_text())
+    own = {"mask_token_id": 0, "target_layer_ids": [0], "block_size": CANDIDATES[-1]}
+    return {
+        **target,
+        "model_type": "qwen3",
+        "architectures": [architecture],
+        "num_hidden_layers": 1,
+        "block_size": CANDIDATES[-1],
+        "mask_token_id": 0,
+        "target_layer_ids": [0],
+        "dflash_config": own,
+    }
 
 
 def unpacked(archive: Path) -> Path:
