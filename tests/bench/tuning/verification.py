@@ -183,17 +183,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--no-sweep", action="store_true", help="leave out other drafters")
     parser.add_argument("--no-cells", action="store_true", help="tables and moving traffic alone")
     parser.add_argument("--no-regrets", action="store_true", help="leave out tables and moving traffic")
+    parser.add_argument("--no-moving", action="store_true", help="leave out moving traffic alone")
     parser.add_argument(
         "--traffic", action="append", choices=KINDS, help="kind of moving traffic; default: all"
     )
     parser.add_argument("--output", type=Path, default=Path("out/bench/verification.json"))
     options = parser.parse_args(arguments)
     policies = POLICIES if options.no_sweep else (*POLICIES, *SWEEP)
+    kinds = () if options.no_moving else options.traffic or KINDS
     began = datetime.now(UTC)
     cells = [] if options.no_cells else [Cell(*parts) for parts in product(ENGINES, TEXTS, STREAMS)]
     with ProcessPoolExecutor(options.jobs) as pool:
         rows = list(pool.map(partial(_job, policies), product(cells, range(options.seeds))))
-        jobs = [] if options.no_regrets else list(regret_jobs(options.seeds, options.traffic or KINDS))
+        jobs = [] if options.no_regrets else list(regret_jobs(options.seeds, kinds))
         others = [row for found in pool.map(Job.run, jobs) for row in found]
     gains = {"all": by(rows), "engine": by(rows, "engine"), "text": by(rows, "text")}
     gains |= {"cell": by(rows, "engine", "text", "streams"), "engine and text": by(rows, "engine", "text")}
