@@ -41,14 +41,17 @@ class DrafterOrder:
     """Extra work of the drafter in one step, beside what vLLM asks for.
 
     skip: it does not process the step's own tokens.
-    missed: by request, the position of the first missed token that it processes before, and the tokens.
+    missed: by request, the position of the first missed token that it processes before, and the tokens. Where
+        the worker has the text, the range of their positions is in their place, and its end may be too high.
+    behind: some request still has missed tokens after the step. In a step without an order none has.
     """
 
     skip: bool = False
-    missed: Mapping[str, tuple[int, list[int]]] = field(default_factory=dict)
+    missed: Mapping[str, tuple[int, Sequence[int]]] = field(default_factory=dict)
+    behind: bool = False
 
 
-SKIP = DrafterOrder(skip=True)
+SKIP = DrafterOrder(skip=True, behind=True)
 
 
 class Step(NamedTuple):
@@ -58,10 +61,11 @@ class Step(NamedTuple):
     drafter_can_run: whether vLLM runs the drafter; it does not where a request nears the end of its context.
     num_tokens: tokens that its requests compute.
     computed: its requests, with their tokens in the KV cache as it begins.
-    gone: requests that ended since the step before.
+    gone: requests that ended or gave way since the step before.
     begun: requests in their first step, or in the first one after a preemption, with their blocks.
     grown: other requests that got blocks, with these.
-    text: tokens of a request from one position to another, as far as they are known.
+    text: tokens of a request from one position to another, as far as they are known; or their positions, see
+        `DrafterOrder`.
     blocks: all blocks of a request.
     """
 
@@ -72,7 +76,7 @@ class Step(NamedTuple):
     gone: Iterable[str]
     begun: Mapping[str, BlockIds]
     grown: Mapping[str, BlockIds]
-    text: Callable[[str, int, int], list[int]]
+    text: Callable[[str, int, int], Sequence[int]]
     blocks: Callable[[str], BlockIds]
 
 
@@ -139,9 +143,8 @@ class DrafterSkip:
         prompts_only = step.num_speculative_tokens == 0 and not idle
         names = step.begun if prompts_only and not self.reads_states else step.computed
         missed = self._catch_up(step, names) if step.drafter_can_run else {}
-        if not missed:
-            return None
-        return DrafterOrder(skip=idle and self._skip(step), missed=missed)
+        skip = bool(missed) and idle and self._skip(step)
+        return DrafterOrder(skip=skip, missed=missed, behind=bool(self._begins))
 
     def given_back(self, blocks: BlockIds) -> set[int]:
         """Those blocks of a request that ends whose tokens the drafter can never process."""
@@ -170,10 +173,10 @@ class DrafterSkip:
             return not self.reads_states
         return self._behind + tokens <= self._max_behind and self._steps < self._max_steps
 
-    def _catch_up(self, step: Step, names: Iterable[str]) -> dict[str, tuple[int, list[int]]]:
+    def _catch_up(self, step: Step, names: Iterable[str]) -> dict[str, tuple[int, Sequence[int]]]:
         """The missed tokens of these requests that one pass can process now."""
         left, self._steps = self._max_tokens, 0
-        missed: dict[str, tuple[int, list[int]]] = {}
+        missed: dict[str, tuple[int, Sequence[int]]] = {}
         for name in names:
             if name not in self._begins or left < 2:
                 continue

@@ -57,6 +57,12 @@ class HiddenStateCache:
         cat(layers, dim=-1, out=self._states.narrow(0, self._next, tokens))
         self._next += tokens
 
+    def clear(self) -> None:
+        """Drop everything that is kept."""
+        if self._slots is not None and self._next > 0:
+            self._slots.fill_(NOTHING)
+            self._next = 0
+
     def rows(self, slots: Tensor) -> NDArray[np.int64]:
         """The row of each slot, `NOTHING` for one whose states are not kept. Waits for the device.
 

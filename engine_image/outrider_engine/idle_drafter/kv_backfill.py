@@ -32,7 +32,7 @@ class Run:
         return self.begin + len(self.text)
 
 
-def runs_of(missed: Mapping[str, tuple[int, list[int]]], rows: Mapping[str, int]) -> list[Run]:
+def runs_of(missed: Mapping[str, tuple[int, Sequence[int]]], rows: Mapping[str, int]) -> list[Run]:
     """The runs of an order. missed: see `DrafterOrder`. rows: index in the batch by request."""
     return [Run(rows[name], begin, text) for name, (begin, text) in missed.items()]
 

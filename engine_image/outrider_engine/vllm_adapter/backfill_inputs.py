@@ -19,7 +19,7 @@ from outrider_engine.idle_drafter.kv_backfill import Run, kept_runs, positions, 
 def backfill_inputs(
     proposer: Any,
     kept: HiddenStateCache | None,
-    missed: Mapping[str, tuple[int, list[int]]],
+    missed: Mapping[str, tuple[int, Sequence[int]]],
     rows: Mapping[str, int],
     given: Any,
 ) -> dict[str, Any] | None:

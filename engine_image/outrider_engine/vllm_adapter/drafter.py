@@ -89,8 +89,9 @@ class Drafter:
         """Process missed tokens in a pass of their own. given: what ``propose`` got for this step."""
         inputs = backfill_inputs(self._vllm_proposer, self._kept, order.missed, rows, given)
         if inputs is not None:
-            with kv_only_pass(self._vllm_proposer):
-                propose(self._vllm_proposer, 0, **inputs)
+            proposer = self._vllm_proposer
+            with kv_only_pass(proposer._draft_attn_layer_names, proposer.vllm_config):
+                propose(proposer, 0, **inputs)
 
     def skip_prepared(self, given: Any) -> Any:
         """What ``propose`` answers with K=0, without its pass."""

@@ -8,7 +8,7 @@ would read it. Where a captured graph calls no ``impl`` the pass runs to its end
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,9 +18,12 @@ class _Written(Exception):
 
 
 @contextmanager
-def kv_only_pass(proposer: Any) -> Iterator[None]:
-    """Within, a pass of the drafter ends where its layer would attend; the call that made it ends, too."""
-    attending = _of_the_only_layer(proposer)
+def kv_only_pass(layers: Collection[str], vllm_config: Any) -> Iterator[None]:
+    """Within, a pass of the drafter ends where its layer would attend; the call that made it ends, too.
+
+    layers: names of the drafter's attention layers.
+    """
+    attending = _of_the_only_layer(layers, vllm_config)
     if attending is None:
         yield
         return
@@ -37,10 +40,9 @@ def _end(*_: Any, **__: Any) -> None:
     raise _Written
 
 
-def _of_the_only_layer(proposer: Any) -> Any | None:
+def _of_the_only_layer(layers: Collection[str], vllm_config: Any) -> Any | None:
     """What attends in a drafter of one layer that has written the cache before; None for another drafter."""
-    names = proposer._draft_attn_layer_names
-    if len(names) != 1:
+    if len(layers) != 1:
         return None
-    layer = proposer.vllm_config.compilation_config.static_forward_context[next(iter(names))]
+    layer = vllm_config.compilation_config.static_forward_context[next(iter(layers))]
     return None if layer.attn_backend.forward_includes_kv_cache_update else layer.impl

@@ -213,14 +213,23 @@ class ScheduledStep:
             drafter_can_run=self._drafter_can_run(computed),
             num_tokens=output.total_num_scheduled_tokens,
             computed=computed,
-            gone=self.gone,
+            gone=[*self.gone, *(output.preempted_req_ids or ())],
             begun=_begun(cached, new),
             grown=_grown(cached),
-            text=lambda name, begin, end: list(scheduler.requests[name].all_token_ids[begin:end]),
+            text=self._text,
             blocks=scheduler.kv_cache_manager.get_block_ids,
         )
 
+    def _text(self, name: str, begin: int, end: int) -> Sequence[int]:
+        """See `Step`. Workers of the V2 runner have the text, also the tokens that are not known here yet."""
+        if self._vllm_scheduler.use_v2_model_runner:
+            return range(begin, end)
+        return list(self._vllm_scheduler.requests[name].all_token_ids[begin:end])
+
     def _drafter_can_run(self, computed: Mapping[str, int]) -> bool:
+        """Whether vLLM calls the drafter. V1 does not where a request nears the end of its context."""
+        if self._vllm_scheduler.use_v2_model_runner:
+            return True
         config: Any = self._vllm_scheduler.vllm_config.speculative_config
         room: int = config.draft_model_config.max_model_len - config.num_speculative_tokens
         tokens = self.request_ids

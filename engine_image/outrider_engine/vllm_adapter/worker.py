@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from outrider_engine.vllm_adapter import adaptive_verification, drafter, sampler
+from outrider_engine.vllm_adapter import adaptive_verification, drafter, sampler, v2_drafter
 from outrider_engine.vllm_adapter.wrapping import wrap
 from outrider_protocol.environment import K0_VARIABLE
 from outrider_protocol.methods import K0
@@ -48,13 +48,15 @@ def _with_parts(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def parts(config: Any) -> dict[Callable[[], None], str]:
-    """What is attached to a worker, and how it works without. Where K=0 is vLLM's own, its drafter is too."""
-    counting: dict[Callable[[], None], str] = {}
+    """What is attached to a worker, and how it works without. On V1 none for the drafter with k0: Sync."""
+    found: dict[Callable[[], None], str] = {}
     if adaptive_verification.verifies_adaptively(config):
-        counting = {adaptive_verification.attach_to_outputs: "trimmed drafts count as rejected ones"}
-    if os.environ.get(K0_VARIABLE) == K0.SYNC:
-        return counting
-    return counting | {
-        drafter.attach_to_drafter: "the drafter follows every step",
-        sampler.attach_to_sampler: "steps without drafts are sampled as those with drafts",
-    }
+        found[adaptive_verification.attach_to_outputs] = "trimmed drafts count as rejected ones"
+    if config.use_v2_model_runner:
+        found[v2_drafter.attach_to_v2_drafter] = (
+            "the drafter follows every step, a draft model in full length"
+        )
+    elif os.environ.get(K0_VARIABLE) != K0.SYNC:
+        found[drafter.attach_to_drafter] = "the drafter follows every step"
+        found[sampler.attach_to_sampler] = "steps without drafts are sampled as those with drafts"
+    return found

@@ -37,6 +37,7 @@ class Worker:
         class Proposer:
             pass_hidden_states_to_model = True
             _draft_attn_layer_names = frozenset({"first", "last"})
+            vllm_config = None
 
             def propose(self, num_speculative_tokens: int, **_: Any) -> str:
                 calls.append(num_speculative_tokens)

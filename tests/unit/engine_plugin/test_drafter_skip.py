@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider_engine.idle_drafter.drafter_skip import MAX_BEHIND, MAX_STEPS, DrafterOrder, DrafterSkip, Step
+from outrider_engine.idle_drafter.drafter_skip import (
+    MAX_BEHIND,
+    MAX_STEPS,
+    SKIP,
+    DrafterOrder,
+    DrafterSkip,
+    Step,
+)
 
 BLOCK = 4
 TEXT = list(range(1000, 9000))
@@ -71,7 +78,7 @@ def idle(following: DrafterSkip, *positions: int, name: str = "a") -> list[Draft
 
 def test_a_step_that_only_decodes_with_k_0_goes_without_the_drafter() -> None:
     following = a_following()
-    assert idle(following, 10, 11) == [DrafterOrder(skip=True)] * 2
+    assert idle(following, 10, 11) == [SKIP] * 2
     assert (following.steps_skipped, following.left_out) == (2, True)
 
 
@@ -106,6 +113,13 @@ def test_it_reads_nothing_for_a_request_that_ended() -> None:
     assert scheduled(following, FakeStep({"b": 5}, num_speculative_tokens=3, gone=["a"])) is None
 
 
+def test_a_request_that_gave_way_holds_back_no_states_of_others() -> None:
+    """In a step without an order the worker drops what it keeps."""
+    following = a_following(reads_states=True)
+    idle(following, 10)
+    assert scheduled(following, FakeStep({"b": 5}, num_speculative_tokens=3, gone=["a"])) is None
+
+
 def test_a_preempted_request_is_computed_anew_and_has_missed_nothing() -> None:
     following = a_following()
     idle(following, 10)
@@ -116,8 +130,8 @@ def test_a_preempted_request_is_computed_anew_and_has_missed_nothing() -> None:
 def test_it_never_falls_further_behind_than_a_short_prompt() -> None:
     following = a_following()
     orders = idle(following, *range(MAX_BEHIND + 1))
-    assert orders[:-1] == [DrafterOrder(skip=True)] * MAX_BEHIND
-    assert orders[-1] == DrafterOrder(skip=True, missed={"a": (0, TEXT[:MAX_BEHIND])})
+    assert orders[:-1] == [SKIP] * MAX_BEHIND
+    assert orders[-1] == DrafterOrder(skip=True, behind=True, missed={"a": (0, TEXT[:MAX_BEHIND])})
 
 
 def test_of_a_step_in_which_it_reads_what_it_missed_it_misses_the_tokens_itself() -> None:
@@ -132,7 +146,7 @@ def test_what_requests_missed_that_ended_holds_nobody_up() -> None:
     following = a_following()
     idle(following, *range(MAX_BEHIND))
     after = FakeStep({"b": 5}, gone=["a"])
-    assert scheduled(following, after) == DrafterOrder(skip=True)
+    assert scheduled(following, after) == SKIP
 
 
 def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
@@ -146,7 +160,7 @@ def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
         FakeStep({"b": 10, "c": 10}, num_speculative_tokens=3),
     )
     assert [scheduled(following, step) for step in steps] == [
-        DrafterOrder(missed={"b": (0, TEXT[:8]), "c": (0, TEXT[:2])}),
+        DrafterOrder(missed={"b": (0, TEXT[:8]), "c": (0, TEXT[:2])}, behind=True),
         DrafterOrder(missed={"c": (2, TEXT[2:8])}),
         None,
     ]
@@ -155,7 +169,8 @@ def test_what_one_pass_cannot_hold_is_read_in_the_next() -> None:
 def test_it_waits_where_vllm_leaves_the_drafter_out() -> None:
     following = a_following()
     idle(following, 10)
-    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3, drafter_can_run=False)) is None
+    without = FakeStep({"a": 11}, num_speculative_tokens=3, drafter_can_run=False)
+    assert scheduled(following, without) == DrafterOrder(behind=True)
     assert scheduled(following, FakeStep({"a": 12}, num_speculative_tokens=3)) == DrafterOrder(
         missed={"a": (10, TEXT[10:12])}
     )
@@ -164,8 +179,11 @@ def test_it_waits_where_vllm_leaves_the_drafter_out() -> None:
 def test_tokens_that_are_not_known_yet_are_read_later() -> None:
     following = a_following()
     idle(following, 10)
-    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3, known=10)) is None
-    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3)) is not None
+    unknown = FakeStep({"a": 11}, num_speculative_tokens=3, known=10)
+    assert scheduled(following, unknown) == DrafterOrder(behind=True)
+    assert scheduled(following, FakeStep({"a": 11}, num_speculative_tokens=3)) == DrafterOrder(
+        missed={"a": (10, TEXT[10:11])}
+    )
 
 
 def test_a_position_that_may_be_too_high_is_read_from_further_back() -> None:
@@ -204,8 +222,8 @@ def test_a_block_that_is_given_to_new_tokens_is_whole() -> None:
 def test_hidden_states_are_kept_for_so_many_steps() -> None:
     following = a_following(reads_states=True)
     orders = idle(following, *range(MAX_STEPS + 1))
-    assert orders[:-1] == [DrafterOrder(skip=True)] * MAX_STEPS
-    assert orders[-1] == DrafterOrder(skip=True, missed={"a": (0, TEXT[:MAX_STEPS])})
+    assert orders[:-1] == [SKIP] * MAX_STEPS
+    assert orders[-1] == DrafterOrder(skip=True, behind=True, missed={"a": (0, TEXT[:MAX_STEPS])})
 
 
 def test_everyone_reads_when_somebody_begins_so_that_nothing_is_kept_for_long() -> None:

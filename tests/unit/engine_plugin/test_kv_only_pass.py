@@ -40,7 +40,7 @@ class Drafter:
     def read(self) -> list[str]:
         """The layers that a pass over what was missed goes through."""
         self.passed.clear()
-        with kv_only_pass(self):
+        with kv_only_pass(self._draft_attn_layer_names, self.vllm_config):
             self.propose()
         return self.passed
 
@@ -65,6 +65,6 @@ def test_a_layer_that_writes_the_cache_as_it_attends_is_gone_through() -> None:
 
 def test_a_fault_on_the_way_is_no_end() -> None:
     drafter = Drafter("only")
-    with pytest.raises(ValueError, match="fault"), kv_only_pass(drafter):
+    with pytest.raises(ValueError, match="fault"), kv_only_pass(drafter.layers, drafter.vllm_config):
         raise ValueError("fault")
     assert drafter.propose() == "drafts"
