@@ -24,13 +24,22 @@ from outrider_engine.control.support import (
     obstacle,
     profile_obstacle,
     refused_k,
+    why_drafter_runs,
 )
 from outrider_engine.counting.measure import Backlog, Meter, Step
 from outrider_engine.counting.trimmed import UNKNOWN, TrimmedDrafts
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterSkip
 from outrider_protocol.control_api import ProbeOrder, Push, Reason, Refusal
 from outrider_protocol.cost_model import launch_revision
-from outrider_protocol.engine_state import Inactive, LiveTuning, ProbeReason, SelfTestState, State, StepTime
+from outrider_protocol.engine_state import (
+    IdleDrafterWire,
+    Inactive,
+    LiveTuning,
+    ProbeReason,
+    SelfTestState,
+    State,
+    StepTime,
+)
 from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
@@ -76,6 +85,7 @@ class EngineCoreControl:
         )
         self._measuring = measuring and meter is not None
         self.drafter_skip = drafter_skip
+        self._drafter_runs = why_drafter_runs(facts)
         self.fast_loop = FastLoopChooser(
             scheduler.running_contexts,
             obstacle=self._obstacle or fast_loop_obstacle(facts, counted=meter is not None),
@@ -150,7 +160,7 @@ class EngineCoreControl:
     def drafter_skip_failed(self, error: Exception) -> None:
         """No step skips the drafter any more. Until they end, requests with missed tokens get bad drafts."""
         self.drafter_skip = None
-        self._failed("the drafter's hook", error, "the drafter runs in every step")
+        self._drafter_runs = self._failed("the drafter's hook", error, "the drafter runs in every step")
 
     def fast_loop_failed(self, error: Exception) -> None:
         """The fast loop chooses no more. The schedule is in force."""
@@ -241,12 +251,18 @@ class EngineCoreControl:
             probe=self._probe.to_wire() if self._probe else None,
             verification=self.trimmed_drafts.to_wire(),
             fastLoop=self.fast_loop.to_wire(),
+            idleDrafter=self._idle_drafter(),
             selfTest=self._self_test.to_wire(),
             startupProfile=self._profile.to_wire(),
             engines=1,
             enginesAgree=True,
             problems=sorted(problems),
         )
+
+    def _idle_drafter(self) -> IdleDrafterWire | None:
+        if self._facts.method is None:
+            return None
+        return IdleDrafterWire(skipped=self.drafter_skip is not None, reason=self._drafter_runs)
 
     def state_with_step_times(self) -> State:
         """The state with the startup profile. The profile never changes, so answers to pushes omit it."""

@@ -58,6 +58,7 @@ def unavailable(reason: str) -> State:
         probe=None,
         verification=TrimmedDrafts(0, adaptive=False).to_wire(),
         fastLoop=no_fast_loop(reason),
+        idleDrafter=None,
         selfTest=SelfTest().to_wire(),
         startupProfile=StartupProfile().to_wire(),
         engines=1,

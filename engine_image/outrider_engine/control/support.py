@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from outrider_protocol.k_control import KControl, k_control
 from outrider_protocol.methods import K0, TRAITS, Kind, methods_with
@@ -39,7 +40,10 @@ class Room:
 class EngineFacts:
     """What an engine was launched with. ``method`` is None without speculation.
 
-    recurrent: layers of the target carry a state from token to token.
+    recurrent, recurrent_drafter: layers of the target or of the drafter carry a state from token to token.
+    windowed_drafter: its attention sees the last tokens only.
+    context_parallel: several ranks share the KV cache of a request.
+    k0: what the operator asks for, see `K0`.
     shares_cache: its KV cache goes to other engines, or comes from them.
     simulated: source of the step times of a simulated engine; None for a real one.
     adaptive_verification: vLLM decides in each step which drafts it verifies.
@@ -63,6 +67,10 @@ class EngineFacts:
     shares_cache: bool = False
     recurrent: bool = False
     adaptive_verification: bool = False
+    recurrent_drafter: bool = False
+    windowed_drafter: bool = False
+    context_parallel: bool = False
+    k0: K0 = K0.AUTO
     pipeline_parallel_size: int = 1
 
     @property
@@ -78,12 +86,21 @@ READ_STATES = tuple(method.value for method, traits in TRAITS.items() if traits.
 
 _SKIP_TESTED = tuple(method.value for method, traits in TRAITS.items() if traits.skip_tested)
 
+V2_SKIP_SINCE: Version = (0, 32)
+"""The first version whose V2 runner gives the K of a step to its drafter."""
 
-def skips(facts: EngineFacts, k0: K0) -> bool:
-    """Whether steps may skip the drafter of this engine while K is 0."""
-    shown = facts.method in _SKIP_TESTED and not facts.async_scheduling
-    wanted = k0 is K0.SKIP or (k0 is K0.AUTO and shown)
-    return wanted and skip_obstacle(facts) is None
+
+def why_drafter_runs(facts: EngineFacts) -> str | None:
+    """Why the drafter of this engine runs in steps with K=0; None where they skip it."""
+    if facts.k0 is K0.SYNC:
+        return "tuning.k0 is Sync"
+    if (obstacle := skip_obstacle(facts)) is not None:
+        return obstacle
+    tested = facts.runner is Runner.V2 or not facts.async_scheduling
+    tested = tested and not facts.adaptive_verification
+    if facts.k0 is K0.SKIP or (facts.method in _SKIP_TESTED and tested):
+        return None
+    return f"skipping it is not tested for method {facts.method} on the {facts.runner} runner as launched"
 
 
 def skip_obstacle(facts: EngineFacts) -> str | None:
@@ -92,24 +109,43 @@ def skip_obstacle(facts: EngineFacts) -> str | None:
     A draft model needs the text alone. EAGLE and MTP need the target's hidden states besides, which are kept
     by their place in the KV cache. Of several layers each reads what the one before it made.
     """
-    if facts.version not in VERSIONS:
-        return f"vLLM {facts.engine_version} was not checked for it"
+    return next(chain(_obstacles_of_drafter(facts), _obstacles_of_engine(facts)), None)
+
+
+def _obstacles_of_drafter(facts: EngineFacts) -> Iterator[str]:
+    if facts.method in methods_with(kind=Kind.TEXT):
+        yield f"method {facts.method} searches the text, without a model that could be skipped"
+    if facts.method not in ("draft_model", *READ_STATES):
+        yield f"a drafter of method {facts.method} cannot catch up"
+    if facts.parallel_drafting:
+        yield "a drafter that drafts in parallel cannot catch up"
+    if facts.several_modules:
+        yield "a drafter of several modules cannot catch up"
+    if facts.windowed_drafter:
+        yield "vLLM frees what its attention window has passed, so the drafter cannot catch up"
+    if facts.recurrent_drafter:
+        yield "the drafter carries a state from token to token, so it cannot catch up"
+
+
+def _obstacles_of_engine(facts: EngineFacts) -> Iterator[str]:
+    if facts.version is None or facts.version not in VERSIONS:
+        yield f"vLLM {facts.engine_version} was not checked for it"
+    elif facts.runner is Runner.V2 and facts.version < V2_SKIP_SINCE:
+        yield f"the V2 runner of vLLM {facts.engine_version} gives no K to its drafter; 0.32 and later do"
     if facts.simulated is not None:
-        return "the engine is simulated"
-    alone = not (facts.parallel_drafting or facts.several_modules)
-    if facts.method not in ("draft_model", *READ_STATES) or not alone:
-        return f"a drafter of method {facts.method} cannot catch up"
-    if facts.method in READ_STATES and facts.async_scheduling:
-        return "with asynchronous scheduling the scheduler does not know which hidden states to keep"
-    if facts.runner is not Runner.V1:
-        return f"the drafter cannot be left out on the {facts.runner} runner"
+        yield "the engine is simulated"
+    if facts.runner is Runner.V1 and facts.async_scheduling and facts.method in READ_STATES:
+        yield "on the V1 runner an asynchronous scheduler does not know which hidden states to keep"
     if facts.data_parallel_size > 1:
-        return "ranks of data parallelism run their drafters together"
+        yield "ranks of data parallelism run their drafters together"
+    if facts.pipeline_parallel_size > 1:
+        yield "with pipeline parallelism it is not tested"
+    if facts.context_parallel:
+        yield "with context parallelism each rank has a part of the KV cache only"
     if facts.shares_cache:
-        return "other engines would get a KV cache with holes"
+        yield "other engines would get a KV cache with gaps"
     if facts.multimodal:
-        return "a drafter cannot catch up on images"
-    return None
+        yield "a drafter cannot catch up on images"
 
 
 def refused_k(facts: EngineFacts) -> dict[int, str]:

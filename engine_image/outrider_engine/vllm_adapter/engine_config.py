@@ -21,15 +21,16 @@ def facts_of(config: Any) -> EngineFacts:
 
     graphs = config.compilation_config.cudagraph_mode
     speculation, extra = config.speculative_config, config.additional_config
-    model = config.model_config
+    model, parallel = config.model_config, config.parallel_config
+    drafter = None if speculation is None else speculation.draft_model_config
     return EngineFacts(
         engine_version=vllm.__version__,
         method=None if speculation is None else speculation.method,
         runner=Runner.V2 if config.use_v2_model_runner else Runner.V1,
         max_num_seqs=config.scheduler_config.max_num_seqs,
         num_speculative_tokens=0 if speculation is None else speculation.num_speculative_tokens,
-        data_parallel_size=config.parallel_config.data_parallel_size,
-        pipeline_parallel_size=config.parallel_config.pipeline_parallel_size,
+        data_parallel_size=parallel.data_parallel_size,
+        pipeline_parallel_size=parallel.pipeline_parallel_size,
         parallel_drafting=bool(speculation and speculation.parallel_drafting),
         several_modules=_drafts_with_several_modules(speculation),
         simulated=extra.get(SIMULATED) if isinstance(extra, dict) else None,
@@ -37,6 +38,9 @@ def facts_of(config: Any) -> EngineFacts:
         multimodal=bool(model.is_multimodal_model),
         recurrent=_is_recurrent(model),
         adaptive_verification=verifies_adaptively(config),
+        recurrent_drafter=getattr(speculation, "method", None) == "draft_model" and _is_recurrent(drafter),
+        windowed_drafter=drafter is not None and drafter.get_sliding_window() is not None,
+        context_parallel=parallel.decode_context_parallel_size * parallel.prefill_context_parallel_size > 1,
         shares_cache=config.kv_transfer_config is not None,
         cuda_graphs=graphs.name if graphs else None,
         room=_room(config),

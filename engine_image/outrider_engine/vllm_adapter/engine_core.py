@@ -11,13 +11,14 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.lookup import lookup_after_launch
 from outrider_engine.control.parsing import parse_schedule
-from outrider_engine.control.support import skips
+from outrider_engine.control.support import why_drafter_runs
 from outrider_engine.control.verbs import answer
 from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.engine_config import facts_of
@@ -90,11 +91,11 @@ def read_static_table() -> Schedule | None:
 
 def hooks_for(scheduler: Any) -> StepHooks:
     """The control of a new scheduler, with its hooks. Raises where the engine has another shape."""
-    facts, ours = facts_of(scheduler.vllm_config), Scheduler(scheduler)
+    k0 = K0(os.environ.get(K0_VARIABLE, K0.AUTO))
+    facts, ours = replace(facts_of(scheduler.vllm_config), k0=k0), Scheduler(scheduler)
     if ours.lookup is None:
         ours.lookup = lookup_after_launch(facts, os.environ.get(CANDIDATES_VARIABLE))
-    skipping = skips(facts, K0(os.environ.get(K0_VARIABLE, K0.AUTO)))
-    drafter_skip = ours.drafter_skip() if skipping else None
+    drafter_skip = ours.drafter_skip() if why_drafter_runs(facts) is None else None
     control = EngineCoreControl(
         ours,
         facts,

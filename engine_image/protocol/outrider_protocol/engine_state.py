@@ -163,6 +163,13 @@ class VerificationWire(TypedDict):
     reason: str | None
 
 
+class IdleDrafterWire(TypedDict):
+    """Whether decode steps with K=0 skip the drafter, and if not, why."""
+
+    skipped: bool
+    reason: str | None
+
+
 class State(TypedDict):
     """The whole answer. Unknown is None; term and epoch start at 0."""
 
@@ -186,6 +193,7 @@ class State(TypedDict):
     probe: ProbeState | None
     verification: VerificationWire
     fastLoop: FastLoopWire
+    idleDrafter: IdleDrafterWire | None
     selfTest: SelfTestWire
     startupProfile: SweepWire
     stepTimes: NotRequired[list[StepTime]]  # where the state is asked for, not where it is an answer

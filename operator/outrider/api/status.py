@@ -88,6 +88,9 @@ class SpeculationStatus(StatusModel):
     cuda_graphs: Line | None = None
     """vLLM's mode of CUDA graphs, such as FULL_AND_PIECEWISE. PIECEWISE is slower, because a schedule or a
     flag excludes full graphs; docs/reference/methods.md has remedies. Absent if no engine reports it."""
+    idle_drafter: Line | None = None
+    """The drafter in decode steps with K=0: Skipped, or Runs with the reason. docs/reference/control-api.md
+    lists the engines that skip it. Absent if no engine reports it."""
     step_time_profile: Line | None = None
     """Number of step times that engines of this launch measured before they served. Names the pods that
     differ by more than 10 %. Absent if no engine measured any."""

@@ -73,9 +73,10 @@ class Tuning(ApiModel):
     """Latency targets of a schedule. Not available yet."""
     k0: K0 = K0.AUTO
     """The work of the drafter while K is 0. Sync: it runs in every step, as in vLLM. Skip: decode steps run
-    without it, and it reads the missed tokens before it drafts again. Skip does not work with n-gram, suffix,
-    parallel drafts and the V2 runner, nor with EAGLE and MTP under asynchronous scheduling. Auto (default):
-    Skip for launches that were tested on a real engine, else Sync. A change restarts pods."""
+    without it, and it reads the missed tokens before it drafts again. Skip does not work with n-gram, suffix
+    and parallel drafts. It does not work on the V2 runner before vLLM 0.32, nor on V1 with EAGLE and MTP
+    under asynchronous scheduling. Auto (default): Skip for launches that were tested on a real engine, else
+    Sync. status.speculation.idleDrafter has the result. A change restarts pods."""
     structural_off: StructuralOff = StructuralOff.NEVER
     """Whether Outrider relaunches a model without its drafter if K is 0 for long. Never (default): no.
     Recommend: the condition LaunchOptimal reports it. Allow: it relaunches, and returns when drafting would

@@ -61,6 +61,13 @@ class LiveTuning(_Wire):
     reason: Sentence | None = None
 
 
+class IdleDrafter(_Wire):
+    """Whether decode steps with K=0 skip the drafter, and if not, why."""
+
+    skipped: bool
+    reason: Sentence | None = None
+
+
 class ProbeResult(_Wire):
     """Counts of one part of a probe in its batch bin."""
 
@@ -169,6 +176,8 @@ class EngineState(_Wire):
     """The GPU of a simulated engine; None for a real engine, which may omit it."""
     cuda_graphs: Word | None = None
     """vLLM's CUDA graph mode, such as FULL_AND_PIECEWISE; None without graphs, and for older plugins."""
+    idle_drafter: IdleDrafter | None = None
+    """None without a drafter, and for older plugins."""
     schedule: Annotated[Schedule | None, BeforeValidator(_read_schedule)]
     """The schedule that vLLM's scheduler uses; None if the engine has none."""
     source: Source

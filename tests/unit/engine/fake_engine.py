@@ -40,6 +40,7 @@ class FakeEngine:
     puts: int = 0
     gets: int = 0  # of the state
     cuda_graphs: str | None = None
+    idle_drafter: dict[str, object] | None = None
     max_num_seqs: int | None = None
     simulated: str | None = None  # None: it says nothing of the kind, as plugins before there were stand-ins
     step_times: list[dict[str, float]] = field(default_factory=list)  # what its sweep measured
@@ -73,6 +74,7 @@ class FakeEngine:
             "leaseRemainingSeconds": None,
             "enginesAgree": True,
             "cudaGraphs": self.cuda_graphs,
+            "idleDrafter": self.idle_drafter,
             **({} if self.max_num_seqs is None else {"maxNumSeqs": self.max_num_seqs}),
             **({} if self.simulated is None else {"simulated": self.simulated}),
             **({"stepTimes": self.step_times} if self.step_times else {}),

@@ -28,22 +28,38 @@ class CUDAGraphMode(Enum):
         return self is not CUDAGraphMode.NONE
 
 
+def a_drafter(**overrides: object) -> SimpleNamespace:
+    """The configuration of a draft model whose attention sees the whole text."""
+    values: dict[str, object] = {"max_model_len": 4096, "get_sliding_window": lambda: None}
+    return SimpleNamespace(**(values | overrides))
+
+
+def a_speculation(**overrides: object) -> SimpleNamespace:
+    """vLLM's `SpeculativeConfig` of a draft model."""
+    values: dict[str, object] = {
+        "method": "draft_model",
+        "num_speculative_tokens": 5,
+        "parallel_drafting": False,
+        "draft_model_config": a_drafter(),
+    }
+    return SimpleNamespace(**(values | overrides))
+
+
 def some_config(**overrides: object) -> SimpleNamespace:
     """The part of vLLM's configuration that is read."""
-    speculation = SimpleNamespace(
-        method="draft_model",
-        num_speculative_tokens=5,
-        parallel_drafting=False,
-        draft_model_config=SimpleNamespace(max_model_len=4096),
-    )
     scheduling = SimpleNamespace(
         max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=8192, async_scheduling=False
     )
     values: dict[str, object] = {
-        "speculative_config": speculation,
+        "speculative_config": a_speculation(),
         "scheduler_config": scheduling,
         "model_config": SimpleNamespace(is_multimodal_model=False, max_model_len=512),
-        "parallel_config": SimpleNamespace(data_parallel_size=1, pipeline_parallel_size=1),
+        "parallel_config": SimpleNamespace(
+            data_parallel_size=1,
+            pipeline_parallel_size=1,
+            decode_context_parallel_size=1,
+            prefill_context_parallel_size=1,
+        ),
         "cache_config": SimpleNamespace(num_gpu_blocks=1000, block_size=16),
         "use_v2_model_runner": False,
         "additional_config": {},
@@ -116,13 +132,14 @@ class Engine:
         class Scheduler:
             def __init__(self, vllm_config: object) -> None:
                 self.vllm_config = vllm_config
+                self.use_v2_model_runner = getattr(vllm_config, "use_v2_model_runner", False)
                 self.dynamic_sd_lookup = None if launched is None else list(launched)
                 self.log_stats = log_stats
                 self.work_left = True
                 self.running: list[Any] = []
                 group = SimpleNamespace(kv_cache_spec=SimpleNamespace(block_size=16))
                 self.kv_cache_config = SimpleNamespace(kv_cache_groups=[group])
-                self.kv_cache_manager = SimpleNamespace(get_block_ids=lambda _: ([],))
+                self.kv_cache_manager = SimpleNamespace(get_block_ids=lambda _: ([],), free=lambda _: None)
                 self.requests: dict[str, Any] = defaultdict(
                     lambda: SimpleNamespace(all_token_ids=list(range(4096)))
                 )
@@ -216,6 +233,7 @@ def scheduler_output(plan: Plan, lookup: list[int] | None, throttled: bool) -> S
         total_num_scheduled_tokens=sum(plan.tokens.values()),
         scheduled_spec_decode_tokens={name: [-1] * count for name, count in plan.drafts.items()},
         finished_req_ids=set(plan.gone),
+        preempted_req_ids=None,
         num_spec_tokens_to_schedule=k,
         throttled=throttled,
     )

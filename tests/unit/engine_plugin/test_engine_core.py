@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,7 +27,7 @@ from outrider_engine.control.verbs import (
     PushPayload,
 )
 from outrider_engine.counting.measure import MAX_WAITING
-from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
+from outrider_engine.idle_drafter.drafter_skip import SKIP, DrafterOrder
 from outrider_engine.plugin import register
 from outrider_engine.vllm_adapter.engine_config import facts_of
 from outrider_engine.vllm_adapter.engine_core import MEASURE_VARIABLE
@@ -42,7 +44,16 @@ from tests.unit.engine_plugin.factories import (
     a_probe,
     a_push,
 )
-from tests.unit.engine_plugin.fake_vllm import CUDAGraphMode, Engine, Plan, decoding, prompts, some_config
+from tests.unit.engine_plugin.fake_vllm import (
+    CUDAGraphMode,
+    Engine,
+    Plan,
+    a_drafter,
+    a_speculation,
+    decoding,
+    prompts,
+    some_config,
+)
 
 
 def put(engine: Engine, push: Push, fault: str | None = None) -> Any:
@@ -98,6 +109,7 @@ def test_on_v2_a_model_of_several_prediction_modules_cannot_be_tuned(several: bo
         num_speculative_tokens=5,
         parallel_drafting=False,
         use_multi_module_mtp=lambda: several,
+        draft_model_config=a_drafter(),
     )
     engine = Engine(some_config(speculative_config=speculation, use_v2_model_runner=True))
     assert engine.ask(STATE)["liveTuning"]["possible"] is possible
@@ -531,7 +543,7 @@ def orders(engine: Engine, *plans: Plan) -> list[Any]:
 def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter() -> None:
     engine = Engine(some_config())
     put(engine, a_push(table=Schedule.constant(0)))
-    assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, DrafterOrder(skip=True)]
+    assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, SKIP]
     put(engine, a_push(epoch=2))
     assert orders(engine, decoding("a", context=51)) == [DrafterOrder(missed={"a": (50, [50])})]
     told = engine.ask(MEASUREMENT)
@@ -555,9 +567,7 @@ def test_without_control_drafts_are_asked_for() -> None:
     assert engine.core.asked_for_drafts == 1
 
 
-@pytest.mark.parametrize(
-    ("k0", "order"), [("Sync", None), ("Auto", DrafterOrder(skip=True)), ("Skip", DrafterOrder(skip=True))]
-)
+@pytest.mark.parametrize(("k0", "order"), [("Sync", None), ("Auto", SKIP), ("Skip", SKIP)])
 def test_the_launch_says_whether_steps_go_without_the_drafter(
     monkeypatch: pytest.MonkeyPatch, k0: str, order: DrafterOrder | None
 ) -> None:
@@ -578,6 +588,46 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
     assert (told["hookFailures"], told["drafterStepsSkipped"]) == (1, 0)
     assert "the drafter's hook failed" in told["state"]["problems"][0]
     assert told["state"]["liveTuning"]["possible"]
+    assert told["state"]["idleDrafter"]["reason"] == told["state"]["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        (some_config(), {"skipped": True, "reason": None}),
+        (some_config(speculative_config=None), None),
+        (
+            some_config(kv_transfer_config=object()),
+            {"skipped": False, "reason": "other engines would get a KV cache with gaps"},
+        ),
+    ],
+    ids=["a draft model", "no drafter", "a connector"],
+)
+def test_the_state_says_whether_steps_skip_the_drafter_and_why_not(config: Any, found: object) -> None:
+    assert Engine(config).ask(STATE)["idleDrafter"] == found
+
+
+def test_on_v2_orders_name_positions_because_workers_have_the_text() -> None:
+    engine = Engine(some_config(use_v2_model_runner=True, speculative_config=a_speculation(method="eagle3")))
+    put(engine, a_push(table=Schedule.constant(0)))
+    engine.step(decoding("a", context=50))
+    put(engine, a_push(epoch=2))
+    assert orders(engine, decoding("a", context=51)) == [DrafterOrder(missed={"a": (50, range(50, 51))})]
+
+
+@pytest.mark.parametrize(
+    ("drafter", "changed"),
+    [
+        ({"get_sliding_window": lambda: 128}, "windowed_drafter"),
+        ({"is_hybrid": True}, "recurrent_drafter"),
+    ],
+)
+def test_vllm_says_what_a_drafter_cannot_catch_up_on(
+    monkeypatch: pytest.MonkeyPatch, drafter: Mapping[str, object], changed: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.32.0"))
+    config = some_config(speculative_config=a_speculation(draft_model_config=a_drafter(**drafter)))
+    assert facts_of(config) == replace(facts_of(some_config()), **{changed: True})
 
 
 @pytest.mark.parametrize("name", ["is_hybrid", "is_attention_free", "has_inner_state"])

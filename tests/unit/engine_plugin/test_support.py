@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider_engine.control.support import EngineFacts, obstacle, refused_k, skips
+from outrider_engine.control.support import EngineFacts, obstacle, refused_k, why_drafter_runs
 from outrider_protocol.methods import K0
 from outrider_protocol.releases import NEWEST_VERSION, Response, Runner, parse_version, response
 from tests.unit.engine_plugin.factories import some_facts
@@ -80,56 +80,71 @@ def test_an_engine_without_a_schedule_has_an_obstacle() -> None:
 # Leaving the drafter out while K is 0.
 
 
+SKIPPED = pytest.mark.parametrize(
+    "facts",
+    [
+        some_facts(),
+        some_facts(method="eagle3"),
+        some_facts(method="mtp"),
+        *[
+            replace(some_facts(method=method, runner=Runner.V2), async_scheduling=asynchronous)
+            for method in ("draft_model", "eagle3", "mtp")
+            for asynchronous in (False, True)
+        ],
+    ],
+    ids=lambda facts: f"{facts.method} {facts.runner} {'asynchronous' if facts.async_scheduling else ''}",
+)
+
+
+@SKIPPED
 @pytest.mark.parametrize("k0", [K0.AUTO, K0.SKIP])
-@pytest.mark.parametrize("method", ["draft_model", "eagle3", "mtp"])
-def test_a_drafter_that_can_catch_up_is_left_out(method: str, k0: K0) -> None:
-    assert skips(some_facts(method=method), k0)
+def test_a_drafter_that_can_catch_up_is_left_out(facts: EngineFacts, k0: K0) -> None:
+    assert why_drafter_runs(replace(facts, k0=k0)) is None
 
 
 def test_sync_leaves_no_drafter_out() -> None:
-    assert not skips(some_facts(), K0.SYNC)
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [replace(some_facts(), async_scheduling=True), some_facts(method="eagle")],
-    ids=["asynchronous", "EAGLE"],
-)
-def test_what_was_not_run_yet_is_skipped_only_on_request(facts: EngineFacts) -> None:
-    assert (skips(facts, K0.AUTO), skips(facts, K0.SKIP)) == (False, True)
+    assert why_drafter_runs(replace(some_facts(), k0=K0.SYNC)) == "tuning.k0 is Sync"
 
 
 @pytest.mark.parametrize(
     "facts",
     [
-        replace(some_facts(method="eagle3"), async_scheduling=True),
-        replace(some_facts(method="mtp"), several_modules=True),
-        some_facts(method="ngram"),
-        some_facts(method=None),
-        some_facts(runner=Runner.V2),
-        some_facts(data_parallel_size=2),
-        replace(some_facts(), parallel_drafting=True),
-        replace(some_facts(), multimodal=True),
-        replace(some_facts(), shares_cache=True),
-        replace(some_facts(), simulated="an H100"),
-        replace(some_facts(), engine_version="0.99.0"),
+        replace(some_facts(), async_scheduling=True),
+        some_facts(method="eagle"),
+        some_facts(method="eagle", runner=Runner.V2),
+        replace(some_facts(method="mtp", runner=Runner.V2), adaptive_verification=True),
     ],
-    ids=[
-        "asynchronous EAGLE",
-        "MTP of several layers",
-        "n-gram",
-        "none",
-        "V2",
-        "ranks",
-        "parallel",
-        "images",
-        "shared cache",
-        "stand-in",
-        "another vLLM",
-    ],
+    ids=["asynchronous on V1", "EAGLE", "EAGLE on V2", "adaptive verification"],
 )
-def test_a_drafter_that_cannot_catch_up_follows_every_step(facts: EngineFacts) -> None:
-    assert not skips(facts, K0.SKIP)
+def test_what_was_not_run_yet_is_skipped_only_on_request(facts: EngineFacts) -> None:
+    assert "is not tested" in str(why_drafter_runs(facts))
+    assert why_drafter_runs(replace(facts, k0=K0.SKIP)) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (replace(some_facts(method="eagle3"), async_scheduling=True), "asynchronous scheduler"),
+        (replace(some_facts(method="mtp"), several_modules=True), "several modules"),
+        (some_facts(method="ngram"), "searches the text"),
+        (some_facts(method="ngram_gpu", runner=Runner.V2), "searches the text"),
+        (some_facts(method="dflash"), "of method dflash cannot"),
+        (replace(some_facts(runner=Runner.V2), engine_version="0.31.0"), "0.32 and later do"),
+        (some_facts(data_parallel_size=2), "data parallelism"),
+        (replace(some_facts(runner=Runner.V2), pipeline_parallel_size=2), "pipeline parallelism"),
+        (replace(some_facts(), context_parallel=True), "context parallelism"),
+        (replace(some_facts(), parallel_drafting=True), "in parallel"),
+        (replace(some_facts(), multimodal=True), "images"),
+        (replace(some_facts(), shares_cache=True), "with gaps"),
+        (replace(some_facts(), windowed_drafter=True), "attention window"),
+        (replace(some_facts(), recurrent_drafter=True), "state from token to token"),
+        (replace(some_facts(), simulated="an H100"), "simulated"),
+        (replace(some_facts(), engine_version="0.99.0"), "was not checked"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_drafter_that_cannot_catch_up_follows_every_step(facts: EngineFacts, why: str) -> None:
+    assert why in str(why_drafter_runs(replace(facts, k0=K0.SKIP)))
 
 
 @pytest.mark.parametrize("runner", Runner)

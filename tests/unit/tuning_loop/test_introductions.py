@@ -35,6 +35,20 @@ async def test_the_status_names_the_cuda_graphs_of_all_engines(engines: EngineCl
     assert world.speculation["cudaGraphs"] == "FULL_AND_PIECEWISE, PIECEWISE"
 
 
+async def test_the_status_says_what_the_drafter_does_while_k_is_0(engines: EngineClient) -> None:
+    ranks = "ranks of data parallelism run their drafters together"
+    fleet = (
+        FakeEngine("a", idle_drafter={"skipped": True, "reason": None}),
+        FakeEngine("b", idle_drafter={"skipped": False, "reason": ranks}),
+        FakeEngine("c"),
+    )
+    async with serving(*fleet) as pods:
+        world = World([a_model(*pods)])
+        with world.loop(engines) as loop:
+            await step(loop)
+    assert world.speculation["idleDrafter"] == f"Runs, because {ranks}; Skipped"
+
+
 async def test_one_among_real_engines_is_enough_and_different_ones_are_all_named(
     engines: EngineClient,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Facts that an engine reports once: whether it is simulated, CUDA graphs, maximum batch, step times."""
+"""Facts that an engine reports once: simulation, CUDA graphs, idle drafter, maximum batch, step times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from outrider.controller.fleet import EnginePod
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
-from outrider.engine.state import EngineState, StepTime
+from outrider.engine.state import EngineState, IdleDrafter, StepTime
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 
 
@@ -19,6 +19,7 @@ class EngineInfo:
 
     simulated: the GPU and model that a simulated engine imitates; None for an engine that computes.
     cuda_graphs: vLLM's mode of CUDA graphs; None without any.
+    idle_drafter: what its drafter does in decode steps with K=0; None without a drafter, or if unknown.
     max_num_seqs: its maximum batch size; None if unknown.
     launch: the revision that a cost model for it carries; None if it takes no cost model.
     """
@@ -28,6 +29,7 @@ class EngineInfo:
     simulated: str | None
     cuda_graphs: str | None
     step_times: StepTimeProfile | None
+    idle_drafter: str | None = None
     max_num_seqs: int | None = None
     launch: str | None = None
 
@@ -65,6 +67,7 @@ class EngineInfos:
             simulated=state.simulated,
             cuda_graphs=state.cuda_graphs,
             step_times=_map(state.step_times),
+            idle_drafter=_idle(state.idle_drafter),
             max_num_seqs=state.max_num_seqs,
             launch=_launch(state),
         )
@@ -79,6 +82,12 @@ def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
 def batch_of_all(infos: Iterable[EngineInfo]) -> int | None:
     """The maximum batch size that all of them support; None if none reports it."""
     return min((one.max_num_seqs for one in infos if one.max_num_seqs is not None), default=None)
+
+
+def _idle(drafter: IdleDrafter | None) -> str | None:
+    if drafter is None:
+        return None
+    return "Skipped" if drafter.skipped else f"Runs, because {drafter.reason or 'the engine gives no reason'}"
 
 
 def _launch(state: EngineState) -> str | None:

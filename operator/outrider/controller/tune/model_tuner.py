@@ -202,6 +202,7 @@ class ModelTuner:
             engines=EngineSummary(
                 simulated=each_once(one.simulated for one in infos),
                 cuda_graphs=each_once(one.cuda_graphs for one in infos),
+                idle_drafter=each_once(one.idle_drafter for one in infos),
                 max_num_seqs=model.max_num_seqs or batch_of_all(infos),
                 profile=self._profile,
                 differing=differing(self._profile, drafting_infos),

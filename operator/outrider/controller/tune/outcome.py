@@ -31,6 +31,7 @@ class EngineSummary:
 
     simulated: tuple[str, ...] = ()  # the GPUs and models that simulated engines imitate
     cuda_graphs: tuple[str, ...] = ()  # vLLM's modes of CUDA graphs
+    idle_drafter: tuple[str, ...] = ()  # what drafters do in decode steps with K=0
     max_num_seqs: int | None = None  # maximum batch size; None if unknown
     profile: LaunchProfile | None = None  # step times, measured by engines of this launch before they served
     differing: tuple[Differing, ...] = ()  # pods that differ from the profile

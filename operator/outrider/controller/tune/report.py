@@ -146,6 +146,7 @@ def _speculation(
         state=_state(outcome),
         simulated=", ".join(engines.simulated) or None,
         cuda_graphs=", ".join(engines.cuda_graphs) or None,
+        idle_drafter="; ".join(engines.idle_drafter) or None,
         step_time_profile=describe(engines.profile, engines.differing),
         fast_loop=outcome.actuated.fast_loop,
         epoch=push.epoch if push else None,
