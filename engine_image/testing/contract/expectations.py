@@ -55,6 +55,7 @@ from engine_image.testing.contract.forms import (
     Says,
     of,
 )
+from engine_image.testing.contract.v2_expectations import OF_V2
 from engine_image.testing.contract.worker_expectations import OF_WORKERS
 from outrider_protocol.releases import RECURRENT_STATES_RIGHT, TWIN_SINCE
 
@@ -329,4 +330,5 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     ),
     *OF_WORKERS,
     *OF_ADAPTIVE_VERIFICATION,
+    *OF_V2,
 )
