@@ -17,17 +17,27 @@ FILE = "drafter-passes"
 
 
 def register() -> None:
-    """Have each drafter model report its passes from when it is loaded."""
-    from vllm.v1.spec_decode.llm_base_proposer import SpecDecodeBaseProposer
+    """Have each drafter model report its passes from when it is loaded, on the runner of this process."""
+    if os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
+        from vllm.v1.worker.gpu.spec_decode.speculator import DraftModelSpeculator
 
-    load = SpecDecodeBaseProposer.load_model
+        report_passes(DraftModelSpeculator)
+    else:
+        from vllm.v1.spec_decode.llm_base_proposer import SpecDecodeBaseProposer
+
+        report_passes(SpecDecodeBaseProposer)
+
+
+def report_passes(drafter: Any) -> None:
+    """Have each model that this class loads write its passes down."""
+    load = drafter.load_model
 
     def loaded(self: Any, *args: Any, **kwargs: Any) -> None:
         load(self, *args, **kwargs)
         self.model.register_forward_pre_hook(note_begin, with_kwargs=True)
         self.model.register_forward_hook(note_end, with_kwargs=True)
 
-    SpecDecodeBaseProposer.load_model = loaded
+    drafter.load_model = loaded
 
 
 def note_begin(model: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001  the signature is torch's

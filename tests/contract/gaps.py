@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import count, islice
 
 from tests.contract.answers import TOKENS
@@ -15,8 +16,18 @@ SKIPPED = "outrider:drafter_steps_skipped_total"
 CAUGHT_UP = "outrider:drafter_tokens_caught_up_total"
 SCHEDULED = "outrider:scheduled_requests_total"
 
-GAP_STEPS = 150
-"""Half of the tokens of each request. So the gap is at the same tokens in every run."""
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Requests that come at once, and the steps for which they decode with K=0: half of their tokens each.
+
+    So the gap is at the same tokens in every run.
+    """
+
+    steps: int = 150
+    streams: int = STREAMS
+
+
 TRIES = 20
 NEARLY = 0.08
 """Accepted tokens per draft, of about two and a half with a draft model. They are the same from run to run,
@@ -35,14 +46,16 @@ def assert_left_out(counted: Samples) -> None:
     assert steps - STREAMS <= skipped < steps, f"{skipped} of {steps} steps went without the drafter"
 
 
-def assert_accepted_as_without_a_gap(engine: Engine, following: Engine, term: int, *, k: int = 3) -> None:
+def assert_accepted_as_without_a_gap(
+    engine: Engine, following: Engine, term: int, *, k: int = 3, gap: Gap = Gap()
+) -> None:
     """Against the same gap with a drafter that follows. Catching up can only lose, so more is fine."""
-    counted, followed = alike(after_gaps(engine, term, k=k), after_gaps(following, term, k=k))
+    counted, followed = alike(*(after_gaps(each, term, k=k, gap=gap) for each in (engine, following)))
     expected, found = accepted_per_step(followed), accepted_per_step(counted)
     skipped, read = counted.total(SKIPPED), counted.total(CAUGHT_UP)
     said = f"accepted per step: {found:.4f}, where the drafter followed {expected:.4f}"
     print(said)
-    assert skipped > GAP_STEPS / 2, f"{skipped} steps went without the drafter"
+    assert skipped > gap.steps / 2, f"{skipped} steps went without the drafter"
     assert read > skipped, f"{read} tokens were read after {skipped} steps"
     assert found > expected - NEARLY, said
 
@@ -63,32 +76,33 @@ def alike(*found: Iterator[Samples]) -> tuple[Samples, ...]:
     raise AssertionError(f"requests never came alike: {[sorted(known) for known in seen]}")
 
 
-def after_gaps(engine: Engine, term: int, *, k: int = 3) -> Iterator[Samples]:
+def after_gaps(engine: Engine, term: int, *, k: int = 3, gap: Gap = Gap()) -> Iterator[Samples]:
     """What was counted of requests that come at once, decode with K=0 for the gap, and then with K drafts.
 
     Then all of them have the gap at about the same tokens in every run.
     """
     for attempt in count():
         push(engine, term, 1, k)
-        yield a_gap(engine, term, f"gap {attempt}")
+        yield a_gap(engine, term, f"gap {attempt}", gap)
 
 
-def a_gap(engine: Engine, term: int, name: str) -> Samples:
+def a_gap(engine: Engine, term: int, name: str, gap: Gap) -> Samples:
+    """What was counted of one. name: of the probe that makes it."""
     before = scrape(engine)
     probe = {
         "term": term,
         "epoch": 1,
         "id": name,
         "minBatchSize": 1,
-        "slices": [{"numSpeculativeTokens": 0, "steps": GAP_STEPS}],
+        "slices": [{"numSpeculativeTokens": 0, "steps": gap.steps}],
         "deadlineSeconds": 600,
     }
-    prompts = [f"def gap{stream}(argv):\n    return " for stream in range(STREAMS)]
+    prompts = [f"def gap{stream}(argv):\n    return " for stream in range(gap.streams)]
     with engine.client() as client:
         client.post("/outrider/v1/probe", json=probe).raise_for_status()
-        body = completion_body(2 * GAP_STEPS, "") | {"prompt": prompts}
+        body = completion_body(2 * gap.steps, "") | {"prompt": prompts}
         client.post("/v1/completions", json=body).raise_for_status()
-    return settled(engine, before=before, tokens=STREAMS * 2 * GAP_STEPS)
+    return settled(engine, before=before, tokens=gap.streams * 2 * gap.steps)
 
 
 def accepted_per_step(counted: Samples) -> float:

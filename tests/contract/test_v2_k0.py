@@ -1,0 +1,109 @@
+"""On vLLM's V2 runner, too, steps with K=0 skip the drafter, and it catches up before it drafts again.
+
+By Triton's interpreter. A witness inside the drafter's model writes its passes down, whatever the plugin
+counts. `test_v2` shows on engines that skip it, too, that no token changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contract import drafter_witness
+from tests.contract.drafter_witness import ended_early
+from tests.contract.engine import Engine, Launch, running_engine
+from tests.contract.gaps import (
+    CAUGHT_UP,
+    SKIPPED,
+    Gap,
+    after_gaps,
+    ask,
+    assert_accepted_as_without_a_gap,
+    push,
+)
+from tests.contract.measuring import run_streams, scrape, settled
+from tests.contract.v2 import SCHEDULING, STREAMS, a_launch
+
+pytestmark = pytest.mark.contract
+
+GAP = Gap(steps=40, streams=STREAMS)
+BROKEN = "cannot be skipped or catch up"
+
+
+def witnessed(folder: Path, **variables: str) -> Launch:
+    """A launch of an EAGLE-3 head under asynchronous scheduling, as on a GPU."""
+    launch = a_launch(SCHEDULING[1], plugins=(drafter_witness.NAME,))
+    file = {drafter_witness.VARIABLE: str(folder / drafter_witness.FILE)}
+    return replace(launch, variables=file | variables, flags=("--block-size", "32"))
+
+
+@pytest.fixture(scope="module")
+def skipping(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("skipping")
+    with running_engine(plugin, folder, witnessed(folder)) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def following(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The same, and the head follows every step, as vLLM has it."""
+    folder = tmp_path_factory.mktemp("following")
+    with running_engine(plugin, folder, witnessed(folder, OUTRIDER_K0="Sync")) as engine:
+        yield engine
+
+
+def file_of(engine: Engine) -> Path:
+    return engine.log_file.with_name(drafter_witness.FILE)
+
+
+def test_the_state_says_that_steps_skip_the_drafter(skipping: Engine) -> None:
+    assert skipping.first_state["idleDrafter"] == {"skipped": True, "reason": None}
+
+
+def test_with_k_0_only_steps_with_a_prompt_have_a_pass_of_the_drafter(skipping: Engine, term: int) -> None:
+    push(skipping, term, 1, 0)
+    before, begun = scrape(skipping), len(drafter_witness.passes(file_of(skipping)))
+    tokens = run_streams(skipping, streams=STREAMS, requests=1, max_tokens=30, name="only")
+    counted = settled(skipping, before=before, tokens=tokens)
+    passed = len(drafter_witness.passes(file_of(skipping))) - begun
+    assert 0 < passed <= STREAMS
+    assert counted.total(SKIPPED) == counted.total("outrider:steps_total", k="0") - passed > 0
+    assert not counted.disagreements()
+
+
+def test_after_a_gap_drafts_are_accepted_as_if_there_had_been_none(
+    skipping: Engine, following: Engine, term: int
+) -> None:
+    assert_accepted_as_without_a_gap(skipping, following, term, gap=GAP)
+    assert BROKEN not in skipping.log_file.read_text()
+
+
+def test_what_it_missed_is_read_in_passes_that_end_once_the_cache_has_it(skipping: Engine, term: int) -> None:
+    """A scheduler that is ahead of the worker counts up to K tokens per request too many."""
+    before = ended_early(file_of(skipping))
+    counted = next(after_gaps(skipping, term, gap=GAP)).total(CAUGHT_UP)
+    read = sum(ended_early(file_of(skipping))) - sum(before)
+    assert 0 <= counted - read <= 3 * STREAMS
+    assert read > GAP.steps
+
+
+def test_an_answer_is_a_prefix_of_the_next_turn_where_the_head_has_read_it(
+    skipping: Engine, term: int
+) -> None:
+    """The hidden states of what it missed went with the request."""
+    assert tokens_of_the_answer_in_the_cache(skipping, term, k=0) == 0
+    assert tokens_of_the_answer_in_the_cache(skipping, term, k=1) > 0
+
+
+def tokens_of_the_answer_in_the_cache(engine: Engine, term: int, *, k: int) -> float:
+    """Of an answer that was made under one K, as the next request takes it over."""
+    push(engine, term, k + 1, k)
+    question = list(range(100 + k, 150))
+    answer = ask(engine, question, max_tokens=70)
+    before = scrape(engine)
+    ask(engine, [*question, *answer], max_tokens=4)
+    from_cache = settled(engine, before=before, tokens=4).total("vllm:prefix_cache_hits_total")
+    return max(0.0, from_cache - len(question))
