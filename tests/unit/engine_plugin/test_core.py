@@ -325,10 +325,10 @@ def test_an_engine_without_a_table_takes_none() -> None:
         some_facts(method=None),
         some_facts(method="suffix"),
         some_facts(method="dspark"),
-        some_facts(runner=Runner.V2),
+        replace(some_facts(runner=Runner.V2), engine_version="0.31.0"),
         some_facts(data_parallel_size=2),
     ],
-    ids=["no speculation", "asserts on K", "V2 only", "V2 runner", "data parallel"],
+    ids=["no speculation", "asserts on K", "V2 only", "V2 runner without K", "data parallel"],
 )
 def test_an_engine_that_cannot_follow_k_refuses_with_its_reason(facts: EngineFacts) -> None:
     control = a_control(FakeScheduler(), facts=facts)

@@ -102,8 +102,10 @@ def test_candidates_of_another_launch_leave_the_engine_as_it_was(monkeypatch: py
     assert "OUTRIDER_CANDIDATES=0,3" in engine.ask(STATE)["liveTuning"]["reason"]
 
 
-@pytest.mark.parametrize(("several", "possible"), [(False, True), (True, False)])
-def test_on_v2_a_model_of_several_prediction_modules_cannot_be_tuned(several: bool, possible: bool) -> None:
+@pytest.mark.parametrize(
+    ("several", "why"), [(False, None), (True, "a drafter of several modules cannot catch up")]
+)
+def test_on_v2_several_prediction_modules_run_in_every_step(several: bool, why: str | None) -> None:
     speculation = SimpleNamespace(
         method="mtp",
         num_speculative_tokens=5,
@@ -112,7 +114,9 @@ def test_on_v2_a_model_of_several_prediction_modules_cannot_be_tuned(several: bo
         draft_model_config=a_drafter(),
     )
     engine = Engine(some_config(speculative_config=speculation, use_v2_model_runner=True))
-    assert engine.ask(STATE)["liveTuning"]["possible"] is possible
+    state = engine.ask(STATE)
+    assert state["liveTuning"]["possible"], "K is at least the verification width"
+    assert state["idleDrafter"] == {"skipped": why is None, "reason": why}
 
 
 def test_the_utility_methods_set_and_tell_the_table() -> None:
