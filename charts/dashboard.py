@@ -22,6 +22,9 @@ def _of_model(metric: str, *by: str) -> str:
     return f"max by ({', '.join(('model_namespace', 'model', *by))}) (outrider_model_{metric}{{{_OF_MODEL}}})"
 
 
+_TRIMMED = "outrider:trimmed_draft_tokens_total"
+
+
 def _rate(metric: str, *by: str) -> str:
     """A query for the rate of an engine counter per second."""
     labels = ", ".join(("namespace", "outrider_dev_model", *by))
@@ -82,6 +85,18 @@ PAYS = Row(
             (
                 Query(
                     _of_model("position_acceptance_ratio", "position"), f"{_MODEL} position {{{{position}}}}"
+                ),
+            ),
+            unit="percentunit",
+        ),
+        Panel(
+            "Trimmed drafts",
+            "Ratio of draft tokens that adaptive verification left unverified. "
+            "If most are trimmed, a smaller K saves their drafting.",
+            (
+                Query(
+                    f"{_rate(_TRIMMED)} / ({_rate(_TRIMMED)} + {_rate('outrider:draft_tokens_total')})",
+                    _ENGINES,
                 ),
             ),
             unit="percentunit",

@@ -8,20 +8,13 @@ Pure except for its own lists. Runs on the engine core's thread.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import accumulate
 
 from outrider_protocol.engine_state import VerificationWire
 
 UNKNOWN = (
     "adaptive verification trims drafts and this vLLM does not report which, so they count as rejected drafts"
 )
-
-
-class Counted(NamedTuple):
-    """Drafts of one request in one step, as vLLM counted them."""
-
-    request_id: str
-    drafts: int
 
 
 class TrimmedDrafts:
@@ -36,12 +29,12 @@ class TrimmedDrafts:
         self.missing = False
         """Whether a step with drafts came without the worker's numbers. From then on none is trimmed."""
         self._positions = positions
-        self._counted: list[Counted] = []
+        self._counted: list[tuple[str, int]] = []
 
     def counted(self, request_id: str, drafts: int) -> None:
         """vLLM counted the drafts of a request, in the step whose result it reads now."""
         if drafts and not self.missing:
-            self._counted.append(Counted(request_id, drafts))
+            self._counted.append((request_id, drafts))
 
     def forget(self) -> None:
         """Drop the step that vLLM has counted, since the plugin does not count it."""
@@ -59,11 +52,14 @@ class TrimmedDrafts:
         if verified is None:
             self.missing = True
             return None
-        trimmed = [0] * self._positions
+        # By position, how many more are trimmed than at the one before: two additions for each request.
+        changes = [0] * (self._positions + 1)
         for request_id, drafts in counted:
-            for position in range(verified[index[request_id]], drafts):
-                trimmed[position] += 1
-        return trimmed
+            kept = verified[index[request_id]]
+            if kept < drafts:
+                changes[kept] += 1
+                changes[drafts] -= 1
+        return list(accumulate(changes[:-1]))
 
     def to_wire(self) -> VerificationWire:
         """The form in which the state shows it."""
