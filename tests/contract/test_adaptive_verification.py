@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract import adaptive
+from tests.contract.answers import TOKENS
 from tests.contract.engine import EAGLE3, OWN_WORKER, Engine, Launch, running_engine
+from tests.contract.equality import across_changes
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import Samples, run_streams, scrape, settled
-from tests.contract.v2 import CANDIDATES, SCHEDULING, STREAMS, TOKENS, a_launch, counted_at
+from tests.contract.v2 import CANDIDATES, FEW, SCHEDULING, SHORT, STREAMS, a_launch, counted_at
 
 pytestmark = pytest.mark.contract
 
@@ -83,7 +85,7 @@ def test_every_trimmed_draft_is_counted_where_it_was_trimmed(trimming: Engine, t
 def test_answers_are_those_without_drafts(trimming: Engine, term: int) -> None:
     def answers(epoch: int, k: int) -> list[object]:
         trimming.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        found = [trimming.complete(max_tokens=TOKENS, prompt=prompt)["choices"] for prompt in PROMPTS]
+        found = [trimming.complete(max_tokens=SHORT, prompt=prompt)["choices"] for prompt in PROMPTS]
         return [choice["text"] for (choice,) in found]  # type: ignore[misc, attr-defined]
 
     assert answers(1, 3) == answers(2, 0)
@@ -106,6 +108,15 @@ def test_k_0_drafts_nothing_and_leaves_nothing_to_trim(trimming: Engine, term: i
     assert not counted.disagreements()
 
 
+def test_counts_stay_true_while_the_table_changes_all_the_time(trimming: Engine, term: int) -> None:
+    before = scrape(trimming)
+    answers, changes = across_changes(trimming, term, CANDIDATES, FEW[:2])
+    counted = settled(trimming, before=before, tokens=TOKENS * len(answers))
+    assert changes > len(CANDIDATES)
+    assert sum(counts(counted, "trimmed_draft")) > 0
+    assert not counted.disagreements()
+
+
 def test_the_state_says_that_trimmed_drafts_are_counted(trimming: Engine) -> None:
     state = trimming.state()
     assert state["verification"] == {"adaptive": True, "trimmedDraftsCounted": True, "reason": None}
@@ -119,7 +130,7 @@ def test_the_numbers_also_come_from_a_worker_in_a_process_of_its_own(
     with running_engine(plugin, tmp_path, launch) as engine:
         before, log = scrape(engine), Log(engine)
         engine.put(a_push(term=term, schedule=a_constant(3))).raise_for_status()
-        tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=TOKENS)
+        tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=SHORT)
         counted = settled(engine, before=before, tokens=tokens)
         verified, trimmed = counts(counted, "draft"), counts(counted, "trimmed_draft")
         assert verified == log.tokens("verified")
