@@ -91,7 +91,7 @@ class Traits:
 
     engine_name: vLLM's name, where it has another one.
     parallel: weights that were trained to draft all tokens in one pass.
-    one_pass: a formula has the speed; each drafted position is a pass of its own, or a look-up.
+    one_pass: a formula has the speed; each drafted position, or each block, is one pass or a look-up.
     skip_tested: in tests on a real engine, steps skipped the drafter and it caught up.
     """
 
@@ -137,8 +137,8 @@ TRAITS: Mapping[Method, Traits] = {
     Method.NGRAM: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Kind.TEXT, one_pass=True),
     Method.NGRAM_GPU: Traits(Drafter.FORBIDDEN, Tunability.LIVE, Kind.TEXT, one_pass=True),
     Method.SUFFIX: Traits(Drafter.FORBIDDEN, Tunability.STATIC, Kind.TEXT),
-    Method.DFLASH: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.BLOCK),
-    Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.LIVE, Kind.BLOCK),
+    Method.DFLASH: Traits(Drafter.REQUIRED, Tunability.LIVE, Kind.BLOCK, one_pass=True),
+    Method.DSPARK: Traits(Drafter.OPTIONAL, Tunability.LIVE, Kind.BLOCK, one_pass=True),
     Method.MEDUSA: Traits(Drafter.REQUIRED, Tunability.STATIC, Kind.OTHER),
     Method.MLP_SPECULATOR: Traits(Drafter.REQUIRED, Tunability.REFUSED, Kind.OTHER),
     Method.CUSTOM_CLASS: Traits(Drafter.FORBIDDEN, Tunability.REFUSED, Kind.OTHER),

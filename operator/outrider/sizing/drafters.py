@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from outrider.sizing.architecture import Architecture, Precision
 from outrider.sizing.sources import Evidence, Source
-from outrider_protocol.methods import TRAITS, Method
+from outrider_protocol.methods import TRAITS, Kind, Method
 
 _EAGLE3_VOCABULARY = 32_000
 """Tokens that an EAGLE-3 head drafts from; the published ones keep the most frequent ones of the target's."""
@@ -35,6 +35,11 @@ class DraftingModel:
         return self.bytes_read > 0
 
     @property
+    def drafts_block(self) -> bool:
+        """Whether one pass drafts all positions."""
+        return TRAITS[self.method].kind is Kind.BLOCK
+
+    @property
     def speed_unknown(self) -> bool:
         """No formula has the cost of its drafts."""
         return not TRAITS[self.method].one_pass
@@ -48,7 +53,8 @@ def draft_model(model: Architecture, where: str) -> DraftingModel:
 def block_drafter(method: Method, model: Architecture, where: str) -> DraftingModel:
     """A small network that drafts several tokens at once and shares embeddings and output with its target."""
     layers = max(0.0, model.weight_bytes - Precision.BF16.bytes * model.table_parameters)
-    return _separate(method, model, where, layers, layers)
+    output = Precision.BF16.bytes * model.hidden * model.vocabulary
+    return _separate(method, model, where, layers, layers + output)
 
 
 def _separate(

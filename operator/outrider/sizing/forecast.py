@@ -121,8 +121,9 @@ def forecast(question: Question) -> Forecast:
     acceptance = PRESETS[question.task].acceptance if question.acceptance is None else (question.acceptance,)
     # On average a request is half way through.
     context = question.load.context / 2
+    block = question.fixed.ceiling if question.fixed is not None and question.drafter.drafts_block else 0
     formula = FormulaSpeeds(
-        question.target, question.drafter, question.gpu, question.spread, context, acceptance
+        question.target, question.drafter, question.gpu, question.spread, context, acceptance, block
     )
     speeds: Speeds = formula if question.measured is None else MeasuredSpeeds(question.measured)
     evidence = Evidence.FORMULA if question.measured is None else Evidence.MEASURED
@@ -173,7 +174,11 @@ def _no_speeds(question: Question) -> str | None:
         return "what a step reads is not known"
     if question.drafter.speed_unknown:
         return f"the formula does not have the cost of a {question.drafter.method} draft"
-    return None if question.drafter.unknown is None else "the drafter is not known"
+    if question.drafter.unknown is not None:
+        return "the drafter is not known"
+    if question.drafter.drafts_block and question.fixed is None:
+        return "only a manifest says how many tokens the drafter's block has (numSpeculativeTokens)"
+    return None
 
 
 def _memory(question: Question, chosen: Proposal, spread: Spread) -> Memory:

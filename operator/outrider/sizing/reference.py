@@ -95,6 +95,8 @@ $ per million     = (price per hour / 3600) / (tokens per second / 1,000,000)
 - A step reads all experts except the ratio (1 - chosen / experts)^n. A request counts as n = 1 + 0.62 (1 +
   0.79 + ...), with one term for each draft token, because tokens of one text share experts. Read: Cohere,
   "Why MoE models get more from speculative decoding", 2026.
+- A drafter of blocks (`dflash`, `dspark`) makes one pass over its block for every K above 0. The block has
+  `numSpeculativeTokens` of the manifest; without a manifest plan gives no speed.
 - {", ".join(_WITHOUT_FORMULA)} have no formula: plan gives no speed for them.
 - Data-parallel ranks and pipeline stages divide the streams.
 - K=0 with a drafter costs {100 * Estimation().k0_tax:.0f} % (assumed).

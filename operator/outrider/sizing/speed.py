@@ -7,6 +7,8 @@ A step reads the weights once and the cache once, and multiplies every token wit
             + B (1 + K) x 2 active / (arithmetic x 0.72)
             + K x (the same of the drafter, with 1.8 ms)
 
+A drafter of blocks has the last term once for every K > 0, with all tokens of the block.
+
 The form is that of `StepTime`. Four of the numbers are those with which it becomes the published fit of
 Llama-3.1-8B with EAGLE-3 on an H100 (arXiv 2601.11580). That they hold for other models and GPUs is assumed.
 """
@@ -14,7 +16,7 @@ Llama-3.1-8B with EAGLE-3 on an H100 (arXiv 2601.11580). That they hold for othe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from outrider.performance.accepted_tokens import gain_of
@@ -93,6 +95,7 @@ class FormulaSpeeds:
     spread: Spread
     context: float  # tokens in the cache per request, mean
     acceptance: tuple[float, ...]
+    block: int = 0  # tokens that one pass drafts, whatever K is; 0: each position is a pass
 
     def goodput(self, batch: int, k: int) -> float:
         """See `Speeds`."""
@@ -105,7 +108,12 @@ class FormulaSpeeds:
     def seconds(self, batch: int, k: int) -> float:
         """One step of an engine with the drafter; at K=0 with the overhead of the idle drafter."""
         share = self._share(batch)
-        return self._step(share, 1 + k, idle_tax=Estimation().k0_tax).seconds(share, k, share * self.context)
+        step = self._step(share, 1 + k, idle_tax=Estimation().k0_tax)
+        if not self.block:
+            return step.seconds(share, k, share * self.context)
+        verified = replace(step, draft_fixed=0.0, draft_per_kv_token=0.0, draft_per_token=0.0)
+        drafted = self._block_seconds(step, share) if k else 0.0
+        return verified.seconds(share, k, share * self.context) + drafted
 
     def seconds_without(self, batch: int) -> float:
         """One step of a launch without drafter."""
@@ -115,7 +123,14 @@ class FormulaSpeeds:
     def draft_cost(self) -> float:
         """Cost of drafting one token of one stream, over a step of the target."""
         one = self.seconds_without(1)
+        if self.block:
+            return self._block_seconds(self._step(1.0, 2, idle_tax=0.0), 1.0) / (self.block * one)
         return (self.seconds(1, 2) - self.seconds(1, 1)) / one
+
+    def _block_seconds(self, step: StepTime, requests: float) -> float:
+        """One pass over the blocks of all requests: the last token and as many as are drafted."""
+        cached = step.draft_per_kv_token * requests * self.context
+        return step.draft_fixed + cached + step.draft_per_token * requests * (1 + self.block)
 
     def _share(self, batch: float) -> float:
         """Requests of a batch that are in one step: ranks and stages of a pipeline take turns with them."""

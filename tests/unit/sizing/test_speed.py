@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from outrider.performance.step_time import read_formula
 from outrider.performance.tables_file import read_tables
 from outrider.sizing.architecture import Precision
-from outrider.sizing.drafters import draft_model, eagle_head, prediction_layer, without_weights
+from outrider.sizing.drafters import block_drafter, draft_model, eagle_head, prediction_layer, without_weights
 from outrider.sizing.gpus import Gpu
+from outrider.sizing.models import KNOWN_MODELS
 from outrider.sizing.speed import (
     FormulaSpeeds,
     MeasuredSpeeds,
@@ -201,3 +202,21 @@ def test_drafting_on_the_published_a40_is_up_to_twice_too_fast() -> None:
     ratios = [speeds.goodput(b, k) / table.goodput(b, k) for b in table.batch_sizes for k in (1, 2, 3)]
     assert min(ratios) > 1.0
     assert 1.8 < max(ratios) < 2.05
+
+
+def test_a_block_costs_one_pass_whatever_k_is() -> None:
+    target = next(m.architecture for m in KNOWN_MODELS if m.architecture.experts == 1)
+    head = block_drafter(Method.DFLASH, target, "a head as large as its target")
+    block = FormulaSpeeds(target, head, a_gpu(), Spread(), 500, (0.8,), block=15)
+    verified = FormulaSpeeds(target, without_weights(Method.NGRAM), a_gpu(), Spread(), 500, (0.8,))
+    once, *more = (block.seconds(8, k) - verified.seconds(8, k) for k in (1, 4, 15))
+    assert once > 0
+    assert more == pytest.approx([once, once])
+    assert block.seconds(8, 0) == pytest.approx(verified.seconds(8, 0))
+
+
+def test_a_longer_block_costs_more_for_the_same_k() -> None:
+    target = next(m.architecture for m in KNOWN_MODELS if m.architecture.experts == 1)
+    head = block_drafter(Method.DFLASH, target, "a head as large as its target")
+    short, long = (FormulaSpeeds(target, head, a_gpu(), Spread(), 500, (0.8,), block=n) for n in (7, 15))
+    assert long.seconds(8, 4) > short.seconds(8, 4)
