@@ -51,7 +51,7 @@ from tests.gpu.models import find_or_make
 from tests.gpu.page import console, page
 from tests.gpu.parts import PARTS, Bench, Part, starting
 from tests.gpu.places import PLACES, Place
-from tests.gpu.record import PartRecord, Record, Status, continued
+from tests.gpu.record import OtherMachine, PartRecord, Record, Status, continued
 from tests.gpu.verdicts import EXIT_MET, EXIT_NO_GPU, EXIT_NOT_MET, FEWEST_PAIRS, exit_status
 
 OUTPUT = Path("out/gpu")
@@ -67,7 +67,8 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--engine", choices=sorted(PLACES), default="gpu", help="default: gpu")
     parser.add_argument("--minutes", type=float, default=20.0, help="for all parts (default: 20)")
-    parser.add_argument("--parts", help=f"of {','.join(part.name for part in PARTS)}; default: all")
+    names = ",".join(part.name for part in PARTS)
+    parser.add_argument("--parts", type=_parts, default=PARTS, help=f"of {names}; default: all")
     parser.add_argument("--methods", default="eagle3", help="one after the other (default: eagle3)")
     parser.add_argument("--candidates", default="0,1,2,3,5", help="with 0 (default: 0,1,2,3,5)")
     parser.add_argument("--k0", default="Auto", choices=("Auto", "Sync", "Skip"), help="default: Auto")
@@ -112,12 +113,9 @@ class Session:
 def main(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = options(arguments)
-    # A time limit ends this process by SIGTERM. Its engines lead groups of their own and would survive.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_NOT_MET))
     place = PLACES[given.engine]
     try:
         device = Device(f"dry run, {place.evidence}", find_vllm(PYTHON)) if place.dry else find_device(PYTHON)
-        wanted = _parts(given.parts)
     except NoDevice as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return EXIT_NO_GPU
@@ -137,8 +135,12 @@ def main(arguments: Sequence[str]) -> int:
             "models": models[0].pair.described(),
         }
         file = output / "result.json"
-        record = continued(file, about) if given.resume else Record(file, about)
-        session = Session(place, device, wanted, record, deadline, folder, output)
+        try:
+            record = continued(file, about) if given.resume else Record(file, about)
+        except (OtherMachine, OSError) as error:
+            print(f"gpu-check: the check does not continue, because {error}", file=sys.stderr)
+            return EXIT_NOT_MET
+        session = Session(place, device, given.parts, record, deadline, folder, output)
         for each in models:
             run_method(session, each, plugins, given)
     print(console(record.checks()))
@@ -223,11 +225,12 @@ def _need(bench: Bench, part: Part, starts: int) -> Need:
     return Need(part.name, starts, once * (1 + repeats), once * (1 + repeats * WANTED))
 
 
-def _parts(names: str | None) -> Sequence[Part]:
-    if names is None:
-        return PARTS
+def _parts(names: str) -> Sequence[Part]:
     by_name = {part.name: part for part in PARTS}
-    return [by_name[name] for name in names.split(",")]
+    unknown = [name for name in names.split(",") if name not in by_name]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no part {', '.join(unknown)}; there are {', '.join(by_name)}")
+    return [part for name, part in by_name.items() if name in names.split(",")]
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
@@ -250,4 +253,6 @@ def _exit(session: Session) -> int:
 
 
 if __name__ == "__main__":
+    # A time limit ends this process by SIGTERM. Its engines lead groups of their own and would survive.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_NOT_MET))
     sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.gpu.__main__ import outcome
+import pytest
+
+from tests.gpu.__main__ import options, outcome
 from tests.gpu.launches import Arm
 from tests.gpu.parts import PARTS, starting
 from tests.gpu.record import Status
@@ -47,3 +49,14 @@ def test_any_other_end_of_an_engine_is_a_failure() -> None:
     adaptive, static = (next(p for p in PARTS if p.name == name) for name in ("adaptive", "static"))
     assert outcome(adaptive, "the engine ended with 1:\nout of memory")[0] is Status.FAILED
     assert outcome(static, ENDED)[0] is Status.FAILED
+
+
+def test_chosen_parts_keep_their_order() -> None:
+    assert [part.name for part in options(["--parts", "rows,static"]).parts] == ["static", "rows"]
+    assert options([]).parts == PARTS
+
+
+def test_an_unknown_part_is_refused_with_the_names_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(["--parts", "static,speed"])
+    assert "no part speed; there are first-page, runner" in capsys.readouterr().err
