@@ -16,7 +16,7 @@ from outrider_protocol.methods import Method
 from tests.gpu.models import Pair
 from tests.gpu.verdicts import Check, of_fact
 
-ASYNCHRONOUS = "the same with asynchronous scheduling or the V2 runner"
+ASYNCHRONOUS = "the same on the V2 runner, synchronous and asynchronous"
 GRAPHS = "full CUDA graphs with a live schedule"
 DEFAULTS = "vLLM's own defaults on every GPU"
 IMAGE = "the image for GPUs"
