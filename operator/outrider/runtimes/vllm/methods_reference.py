@@ -113,8 +113,8 @@ These values are vLLM's own on every GPU, unless `engine.args` sets them:
 
 ## What K=0 costs
 
-Per decode step on V2, by vLLM's source. V1 and synchronous scheduling of `draft_model`, `eagle3` and `mtp`
-skip the drafter ([tuning](tuning.md)).
+Per decode step on V2, if the drafter runs, by vLLM's source. With the plugin, steps skip the drafter of
+`draft_model`, `eagle3` and `mtp` of one layer where it can catch up ([control API](control-api.md)).
 
 | method | 0.32 | from 0.33 |
 |---|---|---|
