@@ -16,6 +16,7 @@ from outrider.runtimes.vllm.runner import TablePlace
 from tests.contract import engine_process
 from tests.contract.answers import TOKENS, Answer, answers_together, compare
 from tests.contract.engine import (
+    DRAFT_MODEL,
     EAGLE3,
     LIGHT_TARGET,
     OWN_WORKER,
@@ -34,6 +35,7 @@ from tests.contract.v2 import (
     ASYNCHRONOUS,
     CANDIDATES,
     FEW,
+    NGRAM_GPU,
     SCHEDULING,
     a_launch,
     an_mtp_launch,
@@ -60,11 +62,20 @@ def eagle3(
         yield engine
 
 
-@pytest.fixture(scope="module")
-def mtp(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    folder = tmp_path_factory.mktemp("mtp")
-    with running_engine(plugin, folder, an_mtp_launch(ASYNCHRONOUS, folder)) as engine:
-        yield engine
+@pytest.fixture(scope="module", params=["mtp", "draft_model", "ngram_gpu"])
+def other(
+    request: pytest.FixtureRequest, plugin: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Engine]]:
+    """An engine of each other method, asynchronous, and its method."""
+    method = str(request.param)
+    folder = tmp_path_factory.mktemp(method)
+    launch = {
+        "mtp": lambda: an_mtp_launch(ASYNCHRONOUS, folder),
+        "draft_model": lambda: a_launch(ASYNCHRONOUS, speculation=DRAFT_MODEL),
+        "ngram_gpu": lambda: a_launch(ASYNCHRONOUS, speculation=NGRAM_GPU),
+    }[method]()
+    with running_engine(plugin, folder, launch) as engine:
+        yield method, engine
 
 
 def test_where_vllm_finds_no_backend_the_condition_says_so(plugin: Path) -> None:
@@ -136,17 +147,26 @@ def test_a_lone_request_is_in_the_cell_of_its_batch_and_k(eagle3: Engine, term: 
     assert set(counted.by("outrider:draft_tokens_total", "position", **cell)) == {"0", "1", "2"}
 
 
-def test_a_layer_that_drafts_can_be_tuned(mtp: Engine) -> None:
-    assert_tunable(mtp, "mtp")
-    assert is_asynchronous(mtp)
+def test_each_other_method_can_be_tuned(other: tuple[str, Engine]) -> None:
+    method, engine = other
+    assert_tunable(engine, method)
+    assert is_asynchronous(engine)
 
 
-def test_a_layer_drafts_as_many_tokens_as_the_table_says(mtp: Engine, term: int) -> None:
-    assert_drafts_follow(mtp, term, ks=(0, 2, 1))
+def test_each_other_method_verifies_as_many_drafts_as_the_table_says(
+    other: tuple[str, Engine], term: int
+) -> None:
+    _, engine = other
+    assert_drafts_follow(engine, term, ks=(0, 2, 1))
 
 
-def test_pushes_under_load_change_no_token_of_a_layer(mtp: Engine, term: int, plain: list[Answer]) -> None:
-    assert_pushes_change_no_token(mtp, term, plain, (0, 1, 2), "mtp")
+def test_pushes_under_load_change_no_token_of_another_method(
+    other: tuple[str, Engine], term: int, plain: list[Answer]
+) -> None:
+    """The texts repeat little, so n-gram finds little."""
+    method, engine = other
+    least = 0 if method == "ngram_gpu" else TOKENS / 4
+    assert_pushes_change_no_token(engine, term, plain, (0, 1, 2), method, least_accepted=least)
 
 
 def test_a_worker_of_its_own_drafts_as_many_tokens_as_the_table_says(
