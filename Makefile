@@ -16,10 +16,10 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-attack test-contract test-cluster test-lifecycle unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
+.PHONY: help demo test test-attack test-contract test-v2 test-cluster test-lifecycle unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: cluster ## Set everything up and watch a model being retuned live. ARGS="--no-twin" and the like
 	$(RUN) python -m examples.demo $(ARGS)
@@ -32,7 +32,11 @@ test-attack: ## The operator under the chart's memory limit, while one tenant se
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
 	@$(UP) --until models
-	$(RUN) pytest tests/contract --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(RUN) pytest tests/contract -m "not nightly" --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-v2: ## The V2 runner at length, by Triton's interpreter; needs no cluster. ARGS="-k mtp" and the like
+	@$(UP) --until models
+	$(RUN) pytest tests/contract -m nightly $(ARGS)
 
 test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
