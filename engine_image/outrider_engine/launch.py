@@ -8,17 +8,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from outrider_engine.http.termination_message import leave
+from outrider_engine.vllm_adapter.attention import KEY, OBSTACLE, speculative_config
 from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS, MODEL_FILES, serve_headless
 
 CUBINS = ".cache/flashinfer-cubins"
 EXIT_CONFIG = 78
 """EX_CONFIG of sysexits.h."""
+ATTENTION = "outrider_engine.vllm_adapter.attention"
+ASKING_SECONDS = 180
+"""It takes about as long as the imports of vLLM."""
+_FIXED = (
+    "To launch it, set spec.engine.args.attention-backend to a backend that can, such as TRITON_ATTN, or "
+    "spec.speculation.verification: Fixed"
+)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -28,10 +37,31 @@ def main(arguments: Sequence[str]) -> None:
             report("ModelNotFound", f"the {role} {path} does not exist or has no model configuration")
             sys.exit(EXIT_CONFIG)
     make_link_target()
+    if HEADLESS not in arguments and (why := adaptive_obstacle(arguments)) is not None:
+        report("AdaptiveVerificationUnavailable", f"{why}. {_FIXED}")
+        sys.exit(EXIT_CONFIG)
     if HEADLESS in arguments:
         serve_headless(arguments)
     else:
         os.execv(sys.executable, [sys.executable, "-m", API_SERVER, *arguments])
+
+
+def adaptive_obstacle(arguments: Sequence[str]) -> str | None:
+    """Why vLLM would end after it has loaded the weights, as vLLM says before; None where it would not.
+
+    Another process asks vLLM, so that nothing of it, such as memory of a GPU, stays in the server. Where it
+    has no answer, vLLM starts and reports what is wrong.
+    """
+    if speculative_config(arguments).get(KEY) is not True:
+        return None
+    asking = [sys.executable, "-m", ATTENTION, *arguments]
+    try:
+        asked = subprocess.run(asking, stdout=subprocess.PIPE, timeout=ASKING_SECONDS, check=True)
+        found = json.loads(asked.stdout.splitlines()[-1])[OBSTACLE]
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError) as error:
+        note(f"Outrider starts vLLM without knowing whether it can verify adaptively: {type(error).__name__}")
+        return None
+    return None if found is None else str(found)
 
 
 def make_link_target() -> None:
@@ -47,10 +77,10 @@ def local_paths(arguments: Sequence[str]) -> dict[str, Path]:
     """The local paths of the model and the drafter in the server's flags; names of a hub are none."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--model", nargs="?")
-    parser.add_argument("--speculative-config", "--speculative_config", nargs="?")
     given, _ = parser.parse_known_args(arguments)
-    named = {"model": given.model or "", "drafter": _drafter(given.speculative_config or "")}
-    return {role: Path(name) for role, name in named.items() if name.startswith(("/", "./", "../"))}
+    named = {"model": given.model, "drafter": speculative_config(arguments).get("model")}
+    local = ("/", "./", "../")
+    return {role: Path(n) for role, n in named.items() if isinstance(n, str) and n.startswith(local)}
 
 
 def is_model(path: Path) -> bool:
@@ -61,17 +91,13 @@ def is_model(path: Path) -> bool:
 def report(reason: str, message: str) -> None:
     """Leave the cause where Kubernetes reads it: the termination log, and the last line of the log."""
     line = json.dumps({"reason": reason, "message": message})
-    print(line, file=sys.stderr, flush=True)  # noqa: T201  the log of a process that has no logger yet
+    note(line)
     leave(line)
 
 
-def _drafter(speculative_config: str) -> str:
-    try:
-        config = json.loads(speculative_config)
-    except ValueError:
-        return ""
-    model = config.get("model") if isinstance(config, dict) else None
-    return model if isinstance(model, str) else ""
+def note(line: str) -> None:
+    """Write a line to the log of a process that has no logger yet."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

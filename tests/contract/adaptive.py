@@ -28,11 +28,17 @@ logger = logging.getLogger("vllm.adaptive")
 
 
 def register() -> None:
-    """Omit the check of the configuration here, and the others in workers, which alone import the runner."""
+    """Omit the check of the configuration here, and the others in workers, which alone import the runner.
+
+    The launcher asks before the start whether the attention backend has CUDA graphs for such steps.
+    """
     from vllm.config.vllm import VllmConfig
+    from vllm.v1.attention.backend import AttentionCGSupport
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionMetadataBuilder
     from vllm.v1.worker.worker_base import WorkerBase
 
     VllmConfig._validate_adaptive_verification = lambda _: None
+    CPUAttentionMetadataBuilder._cudagraph_support = AttentionCGSupport.ALWAYS
     make = WorkerBase.__init__
 
     def made(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -7,10 +7,7 @@ would make of them. Nothing is computed and no graph is captured.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,23 +15,20 @@ from typing import Any
 
 import pytest
 
-from engine_image.testing.contract.wheels import cache_folder
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.runtimes.vllm.limits import MAX_DEFAULT_BATCH, default_max_num_seqs
 from outrider.sizing.gpus import GPUS, Gpu
-from outrider_protocol.releases import CPU_RELEASE, parse_version
 from outrider_protocol.releases import RELEASES as SUPPORTED
+from outrider_protocol.releases import parse_version
 from tests.contract.engine import MODELS
-from tests.contract.engine_process import QUIET, run
+from tests.contract.pretended import run_script, variables_of
 from tests.contract.twin import eagle3
 
 pytestmark = pytest.mark.contract
 
 SCRIPT = Path(__file__).with_name("pretended_gpu.py")
-INSTALLED = CPU_RELEASE
 RELEASES = tuple(release for release in SUPPORTED if parse_version(release) >= (0, 30))
-"""Of those that are not installed the Python files are laid over the one that is."""
 V2_FOLLOWS = tuple(release for release in RELEASES if parse_version(release) >= (0, 32))
 CLASSES = (
     "LlamaForCausalLM",
@@ -150,43 +144,22 @@ def _head(architecture: str) -> dict[str, object]:
     }
 
 
-def unpacked(archive: Path) -> Path:
-    """Beside the archive, once for all runs: so the bytecode that Python writes there is kept as well."""
-    folder = archive.with_suffix("")
-    if not folder.is_dir():
-        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch, zipfile.ZipFile(archive) as files:
-            partial = Path(scratch) / "whole"
-            files.extractall(partial)
-            try:
-                partial.rename(folder)
-            except OSError:
-                if not folder.is_dir():  # else another run was first
-                    raise
-    return folder
-
-
 @pytest.fixture(scope="module", params=RELEASES)
 def resolved(
     request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Resolved:
     release = str(request.param)
     folder = tmp_path_factory.mktemp("resolved")
-    variables = {"VLLM_CACHE_ROOT": str(folder)}
-    if release != INSTALLED:
-        archive = cache_folder() / f"vllm-{release}.zip"
-        if not archive.exists():
-            # 300 MB each: not fetched by every run on a new machine.
-            pytest.skip(f"no {archive.name} in the cache: `make contract` fetches it")
-        variables["PYTHONPATH"] = str(unpacked(archive))
+    variables = variables_of(release, folder)
     classes, given, found = (folder / name for name in ("classes.json", "given.json", "found.json"))
     classes.write_text(json.dumps(CLASSES))
-    _run("look", classes, variables=variables)
+    run_script(SCRIPT, "look", classes, variables=variables)
     launches = [_launch(expected, models, release) for expected in LAUNCHES.values()]
     gpus = [
         {"name": f"NVIDIA {g.name}", "memory": g.memory_bytes, "capability": _capability(g)} for g in GPUS
     ]
     given.write_text(json.dumps({"launches": launches, "gpus": gpus}))
-    _run("resolve", given, found, variables=variables)
+    run_script(SCRIPT, "resolve", given, found, variables=variables)
     answers = json.loads(found.read_text())
     names = [gpu.name for gpu in GPUS]
     return Resolved(
@@ -232,12 +205,6 @@ def test_the_largest_batch_that_is_reckoned_with_is_vllms_own(resolved: Resolved
 def _capability(gpu: Gpu) -> tuple[int, int]:
     """Of a GB10 vLLM asks for it; of the others it says nothing here."""
     return (12, 1) if gpu.name == "GB10" else (9, 0)
-
-
-def _run(task: str, *files: Path, variables: Mapping[str, str]) -> None:
-    arguments = [str(SCRIPT), task, *map(str, files)]
-    done = run(arguments, {**os.environ, **QUIET, **variables}, timeout=600)
-    assert done.returncode == 0, done.log[-4000:]
 
 
 def _launch(expected: Expected, models: Path, release: str) -> dict[str, object]:

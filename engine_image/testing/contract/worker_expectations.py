@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from engine_image.testing.contract.files import (
+    ADAPTIVE,
+    ARGUMENTS,
     ATTENTION,
     ATTENTION_LAYER,
     COMPILATION,
     CPU_KERNELS,
     CPU_PLATFORM,
     CPU_RUNNER,
+    GPU_ATTENTION,
     INPUT_BATCH,
+    LAYER_BASE,
+    MODEL_LOADER,
+    PARALLEL_STATE,
     PLATFORM,
     PROPOSER,
     SAMPLING_METADATA,
@@ -17,9 +23,11 @@ from engine_image.testing.contract.files import (
     SPEC_METADATA,
     TOP_K,
     V1_RUNNER,
+    VLLM_CONFIG,
     WORKER,
 )
 from engine_image.testing.contract.forms import Defines, Expectation, Holds, Imports, Inherits, Says, of
+from outrider_protocol.releases import ADAPTIVE_SINCE
 
 _CALL_OF_A_DRAFTER = """self.drafter.propose(
     num_speculative_tokens=num_spec_tokens_to_schedule, target_token_ids=target_token_ids,
@@ -51,11 +59,56 @@ _RESULT_IN_A_COPY = """torch.ops._C.expand_kernel_impl(
     replace_from, replace_to)"""
 """The first argument is that which is written."""
 
+_ADAPTIVE_SINCE = min(ADAPTIVE_SINCE.values())
+
 OF_WORKERS: tuple[Expectation, ...] = (
     *of(
         "vllm_adapter/worker.py",
         Defines(WORKER, "WorkerBase.__init__", takes=("self", "vllm_config")),
         Defines(WORKER, "WorkerBase"),
+    ),
+    *of(
+        "vllm_adapter/attention.py",
+        Defines(ARGUMENTS, "AsyncEngineArgs"),
+        Defines("vllm/usage/usage_lib.py", "UsageContext"),
+        Holds("vllm/usage/usage_lib.py", "UsageContext", ("OPENAI_API_SERVER",)),
+        Defines(VLLM_CONFIG, "set_current_vllm_config", takes=("vllm_config",)),
+        Defines("vllm/utils/torch_utils.py", "set_default_torch_dtype", takes=("dtype",)),
+        Defines(ARGUMENTS, "EngineArgs.create_engine_config", takes=("self", "usage_context")),
+        Holds(VLLM_CONFIG, "VllmConfig", ("num_speculative_tokens", "parallel_config", "model_config")),
+        Defines(
+            PARALLEL_STATE,
+            "init_distributed_environment",
+            takes=("world_size", "rank", "distributed_init_method", "local_rank", "backend"),
+        ),
+        Defines(PARALLEL_STATE, "initialize_model_parallel", takes=("tensor_model_parallel_size",)),
+        Defines(MODEL_LOADER, "initialize_model", takes=("vllm_config",)),
+        Defines(LAYER_BASE, "AttentionLayerBase.get_attn_backend", takes=("self",)),
+        Defines(LAYER_BASE, "AttentionLayerBase.get_kv_cache_spec", takes=("self", "vllm_config")),
+        Defines(
+            ATTENTION,
+            "AttentionMetadataBuilder.get_cudagraph_support",
+            takes=("cls", "vllm_config", "kv_cache_spec"),
+        ),
+        Holds(ATTENTION, "AttentionCGSupport", ("ALWAYS", "NEVER")),
+        Holds(ATTENTION, "AttentionBackend", ("get_name", "get_builder_cls")),
+        since=_ADAPTIVE_SINCE,
+    ),
+    *of(
+        "vllm_adapter/attention.py",
+        Holds(ATTENTION, "AttentionBackend", ("supports_device_cpu_query_lens_mismatch",)),
+        Defines(ADAPTIVE, "maybe_create_adaptive_verification_manager"),
+        since=_ADAPTIVE_SINCE,
+    ),
+    *of(
+        "vllm_adapter/attention.py",
+        Defines(GPU_ATTENTION, "get_varlen_cudagraph_unsupported_backend"),
+        Defines(
+            ATTENTION,
+            "AttentionMetadataBuilder.get_varlen_cudagraph_max_query_len",
+            takes=("cls", "vllm_config", "kv_cache_spec"),
+        ),
+        since=(0, 31),
     ),
     *of(
         "vllm_adapter/drafter.py",

@@ -188,6 +188,16 @@ class DegradedReason(Reason):
         "The engine found no model or drafter at the given path.",
         "Check model.uri, drafter.uri and the volume.",
     )
+    VERIFICATION_UNAVAILABLE = (
+        "AdaptiveVerificationUnavailable",
+        Need.PERSON,
+        "`speculation.verification` is Adaptive, and vLLM cannot do it on this GPU with this model. "
+        "FlashAttention 2 and 4 cannot, nor can most layers with a recurrent state. The engine ends before "
+        "it loads weights.",
+        "Set engine.args.attention-backend: TRITON_ATTN, select a GPU such as H100, or set verification to "
+        "Fixed.",
+        "guide/adaptive-verification.md",
+    )
     IMAGE_PULL_FAILED = (
         "ImagePullFailed",
         Need.PERSON,

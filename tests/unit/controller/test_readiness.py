@@ -12,6 +12,7 @@ from outrider.sizing.room import Shortage
 from tests.unit.controller.factories import (
     NO_ACCOUNT,
     NO_KEY,
+    NOT_ADAPTIVE,
     NOT_FOUND,
     NOW,
     a_pod,
@@ -122,6 +123,11 @@ TROUBLES = {
     ),
     "a missing model is told before the crash loop it causes": Case(
         a_workload(a_pod(ended=(78, NOT_FOUND), restarts=7)), DegradedReason.MODEL_NOT_FOUND
+    ),
+    "vLLM cannot verify adaptively, which is said before the crash loop it causes": Case(
+        a_workload(a_pod(ended=(78, NOT_ADAPTIVE), restarts=7)),
+        DegradedReason.VERIFICATION_UNAVAILABLE,
+        "FLASH_ATTN cannot.",
     ),
     "an engine without the launcher found no model": Case(
         a_workload(a_pod(ended=(1, STOCK_NOT_FOUND))), DegradedReason.MODEL_NOT_FOUND, "no model at /models/x"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from outrider_engine import launch
 from outrider_engine.http.termination_message import TERMINATION_LOG_VARIABLE
 from outrider_engine.launch import CUBINS, EXIT_CONFIG, main
+from outrider_engine.vllm_adapter.attention import KEY, speculative_config, without_adaptive
 from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS
 
 
@@ -124,3 +127,72 @@ def test_a_home_that_cannot_be_written_keeps_no_engine_from_starting(
     home.write_text("a file")
     main(["--model=Qwen/Qwen3-8B"])
     assert started
+
+
+ADAPTIVE = ["--speculative-config", json.dumps({"method": "eagle3", KEY: True})]
+Answers = Callable[[str], None]
+
+
+@pytest.fixture
+def vllm_answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Let the process that asks vLLM print a line of Python's making in its place."""
+
+    def answer(code: str) -> None:
+        whole = subprocess.run
+
+        def run(command: list[str], **options: object) -> object:
+            assert command[1:3] == ["-m", launch.ATTENTION]
+            return whole([sys.executable, "-c", code], **options)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(subprocess, "run", run)
+
+    return answer
+
+
+def test_an_engine_that_cannot_verify_adaptively_ends_before_vllm_starts(
+    started: list[list[str]], termination_log: Path, vllm_answers: Answers
+) -> None:
+    vllm_answers("""print('{"obstacle": "FLASH_ATTN has no such graphs"}')""")
+    with pytest.raises(SystemExit) as ended:
+        main(ADAPTIVE)
+    cause = json.loads(termination_log.read_text())
+    assert (ended.value.code, started) == (EXIT_CONFIG, [])
+    assert cause["reason"] == "AdaptiveVerificationUnavailable"
+    assert cause["message"].startswith("FLASH_ATTN has no such graphs. To launch it, set ")
+    assert "spec.speculation.verification: Fixed" in cause["message"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        """print('{"obstacle": null}')""",
+        "raise SystemExit(1)",
+        "print('no JSON')",
+        "pass",
+        "print('[]')",
+    ],
+)
+def test_an_engine_starts_where_vllm_can_or_does_not_say(
+    started: list[list[str]], vllm_answers: Answers, code: str
+) -> None:
+    vllm_answers(code)
+    main(ADAPTIVE)
+    assert started == [[sys.executable, "-m", API_SERVER, *ADAPTIVE]]
+
+
+@pytest.mark.parametrize("config", [{}, {KEY: False}])
+def test_vllm_is_asked_only_by_launches_that_verify_adaptively(
+    started: list[list[str]], vllm_answers: Answers, config: dict[str, bool]
+) -> None:
+    vllm_answers("raise AssertionError")
+    main(["--speculative-config", json.dumps({"method": "eagle3", **config})])
+    assert started
+
+
+@pytest.mark.parametrize("form", [("--speculative-config", "{}"), ("--speculative_config={}",)])
+def test_the_same_launch_without_adaptive_verification_keeps_all_other_flags(form: tuple[str, ...]) -> None:
+    given = json.dumps({"method": "mtp", KEY: True})
+    flags = ["--model=x", *(part.replace("{}", given) for part in form), "--port=1"]
+    *others, last = without_adaptive(flags)
+    assert others == ["--model=x", "--port=1"]
+    assert speculative_config([last]) == {"method": "mtp", KEY: False}

@@ -49,6 +49,7 @@ from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import (
     NO_ACCOUNT,
     NO_KEY,
+    NOT_ADAPTIVE,
     NOT_FOUND,
     NOW,
     TWO_NODES,
@@ -155,6 +156,10 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (ProgressingReason.COMPLETE, lambda: of(a_workload(a_pod(ready=True)))),
     (ProgressingReason.DEADLINE_EXCEEDED, lambda: of(a_workload(a_pod(), stuck=True))),
     (DegradedReason.MODEL_NOT_FOUND, lambda: of(a_workload(a_pod(ended=(78, NOT_FOUND))))),
+    (
+        DegradedReason.VERIFICATION_UNAVAILABLE,
+        lambda: of(a_workload(a_pod(ended=(78, NOT_ADAPTIVE)))),
+    ),
     (
         DegradedReason.IMAGE_PULL_FAILED,
         lambda: of(a_workload(a_pod(waiting=("ErrImagePull", "no engine:9")))),

@@ -262,6 +262,12 @@ def _model_not_found(pod: Pod, _: datetime) -> str | None:
     return None if path is None else f"the engine found no model at {path}."
 
 
+def _verification_unavailable(pod: Pod, _: datetime) -> str | None:
+    engine = pod.container(CONTAINER)
+    failure = None if engine is None else launch_failure(engine.last_end)
+    return failure[1] if failure and failure[0] == DegradedReason.VERIFICATION_UNAVAILABLE else None
+
+
 def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
     return _waits_for(pod, _PULL_FAILURES)
 
@@ -396,6 +402,7 @@ def pod_trouble(pod: Pod, now: datetime) -> DegradedCause | None:
 _CHECKS: Sequence[_Check] = (
     _will_not_fit,
     _in_a_pod(DegradedReason.MODEL_NOT_FOUND, _model_not_found),
+    _in_a_pod(DegradedReason.VERIFICATION_UNAVAILABLE, _verification_unavailable),
     *(_in_a_pod(reason, look) for reason, look in _BEFORE_IT_RUNS.items()),
     _in_a_pod(DegradedReason.ENGINE_CRASHING, _engine_crashing),
     _group_ended,
