@@ -75,7 +75,8 @@ LAUNCHES: Mapping[str, Expected] = {
     "eagle3 in batches of vLLM's choice": Expected(
         EAGLE3, "V2", FULL, EVERY_LENGTH, engine={"args": UNLIMITED}
     ),
-    "draft_model": Expected(DRAFTED, "V1", FULL, [6]),
+    "draft_model": Expected(DRAFTED, "V2", FULL, EVERY_LENGTH),
+    "draft_model on V1": Expected(DRAFTED, "V1", FULL, [6], engine={"modelRunner": "V1"}),
     "ngram": Expected({"method": "ngram"}, "V2", FULL, EVERY_LENGTH),
     "ngram_gpu": Expected({"method": "ngram_gpu"}, "V2", FULL, EVERY_LENGTH),
     "ngram on V1": Expected({"method": "ngram"}, "V1", FULL, [6], engine={"modelRunner": "V1"}),

@@ -146,7 +146,7 @@ def test_an_unknown_architecture_is_launched_and_the_status_says_what_is_not_kno
         (a_launch("ngram", args=TOOLS), 40875),
         (a_launch("ngram", args={"enable-lora": True}), 20284),
         (a_launch("eagle3", args={"enable-lora": True}), 26679),
-        (a_launch("draft_model", speculation={"tuning": {"mode": "Off"}}), 49548),
+        (a_launch("draft_model", version="0.31.0", speculation={"tuning": {"mode": "Off"}}), 49548),
         (a_launch("mtp", args={"kv-transfer-config": '{"kv_connector":"NixlConnector"}'}), 54926),
         (a_launch("mtp", args={"kv-transfer-config.kv_role": "kv_consumer"}), 49230),
         (a_launch("eagle3", parallelism={"pipeline": 2}), 55623),
@@ -184,7 +184,8 @@ def test_a_context_that_0_33_cuts_to_the_drafters_is_told_on_v2_only() -> None:
     cut = "on V2 the engine's context shrinks to the drafter's"
     assert cut in advised(a_launch("eagle3", **SHORT))
     assert cut not in advised(a_launch("eagle3", version="0.32.0", **SHORT))
-    assert cut not in advised(a_launch("draft_model", **SHORT))
+    assert cut in advised(a_launch("draft_model", **SHORT))
+    assert cut not in advised(a_launch("draft_model", engine={"modelRunner": "V1"}, **SHORT))
 
 
 def test_every_entry_is_complete_and_about_known_releases() -> None:

@@ -45,7 +45,8 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         why="No drafter is loaded, so there is no K to change.", source="no --speculative-config"
     ),
     Method.DRAFT_MODEL: EngineMethod(
-        why="Without Outrider's plugin V2 drafts the full length whatever K is.",
+        why="On V2 Outrider's plugin makes it follow K; without the plugin V2 drafts the full length. V2 "
+        "runs it without CUDA graphs of its own, and V1 has piecewise ones: compare with `modelRunner: V1`.",
         source="vllm/v1/spec_decode/draft_model.py",
     ),
     Method.EAGLE: EngineMethod(source=_V1_TABLE),

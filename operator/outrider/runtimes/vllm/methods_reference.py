@@ -119,7 +119,8 @@ Per decode step on V2, if the drafter runs, by vLLM's source. With the plugin, s
 | method | 0.32 | from 0.33 |
 |---|---|---|
 | `eagle`, `eagle3`, `mtp` | the drafter's pass over the tokens of the step, with sampling | the same pass without sampling |
-| `mtp` with several layers, `draft_model` | the full length | the full length |
+| `draft_model` | one pass with the plugin, else the full length | the same |
+| `mtp` with several layers | the full length | the full length |
 | `dflash`, `dspark` | the whole block | keys and values of the step's tokens in the drafter's cache; no pass over the block |
 | `ngram`, `ngram_gpu` | the look-up | the look-up |
 
