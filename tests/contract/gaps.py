@@ -86,7 +86,7 @@ def after_gaps(engine: Engine, term: int, *, k: int = 3, gap: Gap = Gap()) -> It
         yield a_gap(engine, term, f"gap {attempt}", gap)
 
 
-def a_gap(engine: Engine, term: int, name: str, gap: Gap) -> Samples:
+def a_gap(engine: Engine, term: int, name: str, gap: Gap = Gap()) -> Samples:
     """What was counted of one. name: of the probe that makes it."""
     before = scrape(engine)
     probe = {
