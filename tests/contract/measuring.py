@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import TypeVar
 import httpx
 
 from tests.contract.engine import PLAIN, REQUEST_SECONDS, Engine
+from tests.contract.factories import a_constant, a_push
 
 T = TypeVar("T")
 
@@ -132,3 +133,15 @@ def sometime(found: Iterator[T], holds: Callable[[T], bool], *, tries: int = TRI
         if holds(one):
             return seen
     raise AssertionError(f"in none of {tries} tries: {seen}")
+
+
+def assert_every_token_is_counted(engine: Engine, term: int, *, ks: Sequence[int]) -> None:
+    """While the table changes from one of ``ks`` to the next; every sum agrees with vLLM's own."""
+    before, generated = scrape(engine), 0
+    for epoch, k in enumerate(ks, start=1):
+        engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
+        generated += run_streams(engine, streams=5, requests=2, max_tokens=24, name=f"k{k}")
+    counted = settled(engine, before=before, tokens=generated)
+    assert counted.disagreements() == {}
+    assert counted.total("outrider:emitted_tokens_total") == generated
+    assert counted.total("outrider:draft_tokens_total") > counted.total("outrider:accepted_tokens_total") > 0

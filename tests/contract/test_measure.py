@@ -11,20 +11,19 @@ import pytest
 
 from tests.contract.engine import REQUEST_SECONDS, Engine
 from tests.contract.factories import a_constant, a_push
-from tests.contract.measuring import run_streams, scrape, settled, sometime
+from tests.contract.measuring import (
+    assert_every_token_is_counted,
+    run_streams,
+    scrape,
+    settled,
+    sometime,
+)
 
 pytestmark = pytest.mark.contract
 
 
 def test_every_token_is_counted_while_tables_change(engine: Engine, term: int) -> None:
-    before, generated = scrape(engine), 0
-    for epoch, k in enumerate([3, 0, 5, 1], start=1):
-        engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        generated += run_streams(engine, streams=5, requests=2, max_tokens=24, name=f"k{k}")
-    counted = settled(engine, before=before, tokens=generated)
-    assert counted.disagreements() == {}
-    assert counted.total("outrider:emitted_tokens_total") == generated
-    assert counted.total("outrider:draft_tokens_total") > counted.total("outrider:accepted_tokens_total") > 0
+    assert_every_token_is_counted(engine, term, ks=(3, 0, 5, 1))
 
 
 def test_ngram_drafts_are_counted_too(ngram_engine: Engine, term: int) -> None:

@@ -16,8 +16,7 @@ from tests.contract.answers import TOKENS, Answer
 from tests.contract.engine import CANDIDATES as EVERY_K
 from tests.contract.engine import Engine, running_engine
 from tests.contract.equality import assert_no_token_changes, check, drafted
-from tests.contract.factories import a_constant, a_push
-from tests.contract.measuring import run_streams, scrape, settled
+from tests.contract.measuring import assert_every_token_is_counted
 from tests.contract.random_pushes import assert_every_answer_is_the_contracts
 from tests.contract.v2 import (
     ASYNCHRONOUS,
@@ -77,14 +76,7 @@ def test_the_fast_loop_changes_no_token(drafting: tuple[str, Engine], term: int,
 
 def test_every_token_is_counted_while_tables_change(drafting: tuple[str, Engine], term: int) -> None:
     _, engine = drafting
-    before, generated = scrape(engine), 0
-    for epoch, k in enumerate([2, 0, 1, 2], start=1):
-        engine.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        generated += run_streams(engine, streams=5, requests=2, max_tokens=24, name=f"k{k}")
-    counted = settled(engine, before=before, tokens=generated)
-    assert counted.disagreements() == {}
-    assert counted.total("outrider:emitted_tokens_total") == generated
-    assert counted.total("outrider:draft_tokens_total") > counted.total("outrider:accepted_tokens_total") > 0
+    assert_every_token_is_counted(engine, term, ks=(2, 0, 1, 2))
 
 
 def test_random_pushes_are_answered_as_the_contract_says(plugin: Path, tmp_path: Path, term: int) -> None:
