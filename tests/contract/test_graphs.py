@@ -62,6 +62,9 @@ class Expected:
 FULL, PIECEWISE = "FULL_AND_PIECEWISE", "PIECEWISE"
 DRAFTED = {"method": "draft_model", "drafter": "drafter"}
 EAGLE3 = {"method": "eagle3", "drafter": "eagle3"}
+ADAPTIVE = {"verification": "Adaptive"}
+ABOVE_ADAPTIVE = "eagle3 above adaptive verification"
+"""Tuned where the V2 runner follows K. Before, the operator refuses to tune it."""
 BLOCKS: Mapping[str, str] = {
     "dflash": "DFlashDraftModel",
     "dflash2": "DFlash2DraftModel",
@@ -90,11 +93,12 @@ LAUNCHES: Mapping[str, Expected] = {
     "dflash": Expected({"method": "dflash", "drafter": "dflash"}, "V2", FULL, EVERY_LENGTH),
     "dflash2": Expected({"method": "dflash", "drafter": "dflash2"}, "V2", FULL, EVERY_LENGTH),
     "dspark": Expected({"method": "dspark", "drafter": "dspark"}, "V2", FULL, EVERY_LENGTH),
+    ABOVE_ADAPTIVE: Expected({**EAGLE3, **ADAPTIVE}, "V2", FULL, EVERY_LENGTH),
     "stock draft_model": Expected({**DRAFTED, "tuning": {"actuation": "Rollout"}}, "V1", PIECEWISE, []),
 }
 V2_BEFORE: Mapping[str, tuple[str, ...]] = {
-    "0.30.0": ("none", "eagle3 of one candidate", *BLOCKS),
-    "0.31.0": ("none", "eagle3 of one candidate", "draft_model of one candidate", *BLOCKS),
+    "0.30.0": ("none", "eagle3 of one candidate", ABOVE_ADAPTIVE, *BLOCKS),
+    "0.31.0": ("none", "eagle3 of one candidate", "draft_model of one candidate", ABOVE_ADAPTIVE, *BLOCKS),
 }
 """Launches for which vLLM took the V2 runner before it knew live tables there; all others had V1."""
 
@@ -215,6 +219,8 @@ def _launch(expected: Expected, models: Path, release: str) -> dict[str, object]
         told["drafter"] = {"uri": f"file://{models}/{drafter}"}
     if told["method"] != "none":
         told = {"numSpeculativeTokens": 5, "candidates": CANDIDATES, **told}
+    if "verification" in told and release not in V2_FOLLOWS:
+        told |= OFF
     engine = {
         "version": release,
         "image": "engine:1",

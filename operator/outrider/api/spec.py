@@ -351,13 +351,13 @@ class Spec(ApiModel):
     def live(self) -> bool:
         """Whether K can change, in the running engine or by a restart.
 
-        The method has to allow it, with one data-parallel rank or `actuation: Rollout`. vLLM must not verify
-        adaptively, and `candidates` must have more than one K.
+        The method has to allow it, with one data-parallel rank or `actuation: Rollout`, and `candidates` must
+        have more than one K. An engine that verifies adaptively keeps one K where it is not tuned.
         """
         wanted = self.speculation
         reached = self.parallelism.data == 1 or self._rolls_out
         several = len(wanted.effective_candidates()) > 1
-        return wanted.live and reached and several and not wanted.verifies_adaptively
+        return wanted.live and reached and several and not wanted.keeps_one_k
 
     @property
     def one_k(self) -> bool:

@@ -19,7 +19,7 @@ from outrider.api.drafting import (
 )
 from outrider.api.speculative_config import OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
-from outrider.api.tuning import Tuning, TuningMode
+from outrider.api.tuning import Actuation, Tuning, TuningMode
 from outrider_protocol.methods import (
     K0,
     TRAITS,
@@ -54,6 +54,7 @@ _DEFAULT_CANDIDATES = (
     f": [0, 1, 2, ({_N} + 1) / 2, {_N}])"
 )
 _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
+_ROLLS_OUT = "(has(self.tuning) && self.tuning.actuation == 'Rollout')"
 _VERIFYING = _names(*(method for method in Method if method in ADAPTIVE_SINCE))
 _ADAPTIVE = "(has(self.verification) && self.verification == 'Adaptive')"
 
@@ -170,25 +171,26 @@ class Speculation(ApiModel):
         return not self.verifies_adaptively or self.method in ADAPTIVE_SINCE
 
     @rule(
-        f"!{_ADAPTIVE} || !{_TUNED}",
-        "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified. Its counters do "
-        "not show how many drafts are right, and the tuner would use wrong numbers. "
-        'Set tuning.mode: "Off", or verification: Fixed',
+        f"!{_ADAPTIVE} || !{_TUNED} || !{_ROLLS_OUT}",
+        "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified, and only "
+        "Outrider's plugin counts them. With tuning.actuation: Rollout the tuner would use wrong numbers. "
+        'Set actuation: Live, tuning.mode: "Off", or verification: Fixed',
         field=".verification",
     )
-    def _adaptive_verification_is_not_tuned(self) -> bool:
-        return not self.verifies_adaptively or self.tuning.mode is TuningMode.OFF
+    def _adaptive_verification_is_tuned_with_true_counters(self) -> bool:
+        tuned = self.tuning.mode is not TuningMode.OFF
+        return not self.verifies_adaptively or not tuned or self.tuning.actuation is not Actuation.ROLLOUT
 
     @rule(
-        f"!{_ADAPTIVE} || !has({_N}) || "
+        f"!{_ADAPTIVE} || {_TUNED} || !has({_N}) || "
         f"((!has(self.candidates) || self.candidates.all(k, k == {_N})) && "
         f"(!has(self.schedule) || self.schedule.all(row, row.numSpeculativeTokens == {_N})))",
-        "spec.speculation.verification: with Adaptive the engine keeps one K; candidates and schedule may "
-        "name numSpeculativeTokens only, or leave them out",
+        "spec.speculation.verification: with Adaptive and tuning.mode Off the engine keeps one K; candidates "
+        "and schedule may name numSpeculativeTokens only, or leave them out",
         field=".verification",
     )
-    def _adaptive_verification_has_one_k(self) -> bool:
-        if not self.verifies_adaptively or self.num_speculative_tokens is None:
+    def _adaptive_verification_without_tuning_has_one_k(self) -> bool:
+        if not self.keeps_one_k or self.num_speculative_tokens is None:
             return True
         return self._named_k <= {self.num_speculative_tokens}
 
@@ -341,6 +343,11 @@ class Speculation(ApiModel):
     def verifies_adaptively(self) -> bool:
         """vLLM decides in each step how many of the drafted tokens it verifies."""
         return self.verification is Verification.ADAPTIVE
+
+    @property
+    def keeps_one_k(self) -> bool:
+        """Engines that verify adaptively have the whole K for every batch, unless Outrider tunes K."""
+        return self.verifies_adaptively and self.tuning.mode is TuningMode.OFF
 
     @property
     def own_length(self) -> int | None:

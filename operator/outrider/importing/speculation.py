@@ -196,7 +196,8 @@ def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Find
         wanted["tuning"] = {"mode": "Off"}
         if adaptive:
             comments.append(
-                "The tuner is off, because vLLM's counters do not show which drafts it left unverified."
+                "The tuner is off, as in the source. With vLLM 0.32 or newer, mode: Auto tunes K above "
+                "adaptive verification."
             )
         elif unknown_length:
             comments.append(
@@ -226,8 +227,8 @@ def _verifies_adaptively(config: Json, method: Method, findings: Findings) -> bo
     if config.get(_TABLE) is not None:
         findings.dropped(
             f"--speculative-config {_TABLE}",
-            "with verification: Adaptive an engine keeps one K; with Fixed, write the rows into "
-            "spec.speculation.schedule",
+            "with verification: Adaptive and tuning.mode: Off an engine keeps one K; to keep the rows, write "
+            "them into spec.speculation.schedule and tune, or set verification: Fixed",
         )
     return True
 

@@ -514,18 +514,23 @@ ENGINES = (
         config={"use_heterogeneous_vocab": "yes"},
     ),
     *(
+        _adaptive(f"adaptive verification tuned with {tuning}", tuning=tuning)
+        for tuning in ({}, {"mode": "Observe"}, {"actuation": "Live"})
+    ),
+    *(
         _adaptive(
-            f"adaptive verification with {tuning}",
+            f"adaptive verification without the plugin's counters and {tuning}",
             "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified",
             tuning=tuning,
         )
-        for tuning in ({}, {"actuation": "Rollout"}, {"mode": "Observe"})
+        for tuning in ({"actuation": "Rollout"}, {"mode": "Observe", "actuation": "Rollout"})
     ),
     _adaptive(
-        "adaptive verification beside a table",
-        "spec.speculation.verification: with Adaptive the engine keeps one K",
+        "adaptive verification beside a table that nothing tunes",
+        "spec.speculation.verification: with Adaptive and tuning.mode Off the engine keeps one K",
         schedule=[_row(5, 8), _row(0)],
     ),
+    _adaptive("adaptive verification above a table", tuning={}, schedule=[_row(5, 8), _row(0)]),
     _adaptive("adaptive verification with one K"),
     _adaptive(
         "adaptive verification with one K that is named",

@@ -59,6 +59,32 @@ def test_a_release_verifies_a_method_adaptively_from_its_first_one_on(method: st
             assert f"has no adaptive verification for method {method}; set" in result.problems[0][1]
 
 
+TUNED: dict[str, Any] = {"speculation": {"tuning": {}}}
+TABLE = "num_speculative_tokens_per_batch_size"
+
+
+def test_a_tuned_engine_has_every_candidate_in_its_flags() -> None:
+    """They bound what vLLM drafts, and its trim comes after."""
+    flags = launched(planned(**TUNED, **engine(version="0.32.0")))
+    rows = flags[TABLE]
+    assert isinstance(rows, list)
+    assert {k for *_, k in rows} == {0, 1, 2, 3, 5}
+    assert flags[KEY] is True
+
+
+def test_an_engine_that_is_not_tuned_keeps_its_k() -> None:
+    assert TABLE not in launched(planned(**engine(version="0.32.0")))
+
+
+@pytest.mark.parametrize("method", ["draft_model", "eagle3", "mtp"])
+def test_a_release_whose_v2_runner_changes_no_k_is_not_tuned_above_it(method: str) -> None:
+    """V1 would change K, and verifies every draft."""
+    message = refusal(method, **TUNED, **engine(version="0.31.0"))
+    assert f"vLLM 0.31.0 changes no K of {method} on V2" in message
+    assert "set spec.engine.version: 0.32.0 or newer" in message
+    assert planned(method, **TUNED, **engine(version="0.32.0")).problems == ()
+
+
 @pytest.mark.parametrize("method", sorted(ADAPTIVE_SINCE))
 def test_the_v2_runner_has_every_method_that_it_verifies_adaptively(method: str) -> None:
     on_v2 = response(Method(method).variant, Runner.V2, ADAPTIVE_SINCE[method])

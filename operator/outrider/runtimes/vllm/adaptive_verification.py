@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from outrider.api.spec import ModelRunner, Spec
 from outrider.runtimes.resources import uses_gpu
 from outrider.runtimes.vllm.limits import own_value
-from outrider_protocol.releases import ADAPTIVE_SINCE, parse_version, version_text
+from outrider.runtimes.vllm.runner import tuned_on
+from outrider_protocol.k_control import best_runner
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import (
+    ADAPTIVE_SINCE,
+    NEWEST_VERSION,
+    VERSIONS,
+    Runner,
+    Version,
+    parse_version,
+    version_text,
+)
 
 _FIXED = "spec.speculation.verification: Fixed"
 _LOCAL_ARGMAX = "use_local_argmax_reduction"
@@ -44,10 +55,22 @@ def refusal(spec: Spec) -> str | None:
         return _refused(
             "which needs the drafter's logits", f"leave out spec.speculation.config.{_LOCAL_ARGMAX}"
         )
+    if spec.live and tuned_on(spec) is None:
+        return _refused(
+            f"and vLLM {version} changes no K of {wanted.method} on V2, which that needs",
+            f"set spec.engine.version: {version_text(_tuned_since(wanted.method))}.0 or newer, or "
+            "spec.speculation.tuning.mode: Off",
+        )
     for flag, why in _SWITCHES.items():
         if own_value(spec.engine.args, flag) is True:
             return _refused(why, f"leave out spec.engine.args.{flag}")
     return None
+
+
+def _tuned_since(method: Method) -> Version:
+    """The first version in which K of a method changes on V2, with the plugin."""
+    changing = (v for v in VERSIONS if best_runner(method.variant, v, plugin=True, runners=(Runner.V2,)))
+    return next(changing, NEWEST_VERSION)
 
 
 def _refused(why: str, remedy: str) -> str:

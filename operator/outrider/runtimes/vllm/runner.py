@@ -97,8 +97,11 @@ def _best(spec: Spec, version: Version, runners: tuple[Runner, ...]) -> Runner |
 
 
 def _possible(spec: Spec) -> tuple[Runner, ...]:
-    """The runners that the launch can have. V2 needs Triton, which engines without a GPU lack."""
+    """The runners that the launch can have. V2 needs Triton, which engines without a GPU lack. V1 verifies
+    every draft."""
     named = _RUNNERS[spec.engine.model_runner]
+    if spec.speculation.verifies_adaptively:
+        return (Runner.V2,)
     if named is not None:
         return (named,)
     return tuple(Runner) if uses_gpu(spec) and not _lacks_on_v2(spec) else (Runner.V1,)
