@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from outrider_engine import __version__
 from outrider_engine.control.fast_loop_chooser import Choice, FastLoopChooser
+from outrider_engine.control.idle_drafter import IdleDrafter
 from outrider_engine.control.lookup import LookupTable, Scheduler
+from outrider_engine.control.obstacles import Obstacles
 from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.push import Control, accept, lapse, require_in_force
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
@@ -24,15 +26,13 @@ from outrider_engine.control.support import (
     obstacle,
     profile_obstacle,
     refused_k,
-    why_drafter_runs,
 )
 from outrider_engine.counting.measure import Backlog, Meter, Step
 from outrider_engine.counting.trimmed import UNKNOWN, TrimmedDrafts
-from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterSkip
+from outrider_engine.idle_drafter.drafter_skip import DrafterSkip
 from outrider_protocol.control_api import ProbeOrder, Push, Reason, Refusal
 from outrider_protocol.cost_model import launch_revision
 from outrider_protocol.engine_state import (
-    IdleDrafterWire,
     Inactive,
     LiveTuning,
     ProbeReason,
@@ -74,9 +74,7 @@ class EngineCoreControl:
         self._clock = clock
         self._boot_id = uuid.uuid4().hex
         self._table = LookupTable(scheduler, facts.max_num_seqs, read_static=read_static)
-        self._obstacle = obstacle(facts, has_table=self._table.exists)
-        self._problems: dict[str, str] = {}
-        self._hook_failures = 0
+        self._obstacles = Obstacles(obstacle(facts, has_table=self._table.exists))
         self._meter = meter
         self.backlog = Backlog(self.measuring_failed)
         """Steps that are not counted yet."""
@@ -84,11 +82,10 @@ class EngineCoreControl:
             facts.num_speculative_tokens, adaptive=facts.adaptive_verification
         )
         self._measuring = measuring and meter is not None
-        self.drafter_skip = drafter_skip
-        self._drafter_runs = why_drafter_runs(facts)
+        self.idle_drafter = IdleDrafter(facts, drafter_skip, self._obstacles)
         self.fast_loop = FastLoopChooser(
             scheduler.running_contexts,
-            obstacle=self._obstacle or fast_loop_obstacle(facts, counted=meter is not None),
+            obstacle=self._obstacles.live_tuning or fast_loop_obstacle(facts, counted=meter is not None),
             revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
             failed=self.fast_loop_failed,
         )
@@ -149,39 +146,24 @@ class EngineCoreControl:
         """Steps cannot be counted any more. Schedules and leases stay as they are."""
         self._meter, self._profile_meter, self._measuring = None, None, False
         self.fast_loop.disable("steps cannot be counted any more")
-        self._failed("the measuring hook", error, "serving continues without counting")
+        self._obstacles.failed("the measuring hook", error, "serving continues without counting")
 
     def trimmed_drafts_unknown(self) -> None:
         """Trimmed drafts are not counted. The acceptance is then wrong, so no schedule is taken any more."""
-        self._obstacle = self._obstacle or UNKNOWN
+        self._obstacles.forbid(UNKNOWN)
         self.fast_loop.disable(UNKNOWN)
         self._install()
 
-    def drafter_skip_failed(self, error: Exception) -> None:
-        """No step skips the drafter any more. Until they end, requests with missed tokens get bad drafts."""
-        self.drafter_skip = None
-        self._drafter_runs = self._failed("the drafter's hook", error, "the drafter runs in every step")
-
     def fast_loop_failed(self, error: Exception) -> None:
         """The fast loop chooses no more. The schedule is in force."""
-        why = self._failed("the fast loop", error, "the schedule decides, the engine continues to serve")
-        self.fast_loop.disable(why)
-
-    def unread(self, blocks: BlockIds) -> set[int]:
-        """Those blocks of a request that its drafter never read and never will, as the request ends."""
-        if self.drafter_skip is None:
-            return set()
-        try:
-            return self.drafter_skip.given_back(blocks)
-        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
-            self.drafter_skip_failed(error)
-            return set()
+        consequence = "the schedule decides, the engine continues to serve"
+        self.fast_loop.disable(self._obstacles.failed("the fast loop", error, consequence))
 
     # The requests of the control API. A `Refusal` says that nothing was changed.
 
     def put(self, push: Push) -> State:
         """Install a pushed schedule, or renew its lease."""
-        self._require_live_tuning()
+        self._obstacles.require_live_tuning()
         before = self._control
         self._control = accept(before, push, limits=self._table.limits, now=self._clock())
         if before.last_push is None or before.last_push.fence != push.fence:
@@ -195,7 +177,7 @@ class EngineCoreControl:
 
     def start_probe(self, request: ProbeOrder) -> State:
         """Run a probe on top of the pushed schedule. A repeated request does not run it again."""
-        self._require_live_tuning()
+        self._obstacles.require_live_tuning()
         self.before_schedule()
         require_in_force(self._control, request.fence)
         known, limits = self._probe, self._table.limits
@@ -229,7 +211,7 @@ class EngineCoreControl:
         self.before_schedule()
         control, facts, table = self._control, self._facts, self._table.in_use()
         fence = control.last_push.fence if control.last_push else None
-        problems = [*self._problems.values(), *filter(None, [self._table.problem])]
+        why, problems = self._obstacles.live_tuning, self._obstacles.problems
         return State(
             bootId=self._boot_id,
             engineVersion=facts.engine_version,
@@ -241,7 +223,7 @@ class EngineCoreControl:
             maxNumSeqs=facts.max_num_seqs,
             numSpeculativeTokens=facts.num_speculative_tokens,
             capturedK=sorted(self._table.limits.captured),
-            liveTuning=LiveTuning(possible=self._obstacle is None, reason=self._obstacle),
+            liveTuning=LiveTuning(possible=why is None, reason=why),
             schedule=table.to_wire() if table else None,
             source=control.source.value,
             term=fence.term if fence else 0,
@@ -251,18 +233,13 @@ class EngineCoreControl:
             probe=self._probe.to_wire() if self._probe else None,
             verification=self.trimmed_drafts.to_wire(),
             fastLoop=self.fast_loop.to_wire(),
-            idleDrafter=self._idle_drafter(),
+            idleDrafter=self.idle_drafter.to_wire(),
             selfTest=self._self_test.to_wire(),
             startupProfile=self._profile.to_wire(),
             engines=1,
             enginesAgree=True,
-            problems=sorted(problems),
+            problems=sorted([*problems, *filter(None, [self._table.problem])]),
         )
-
-    def _idle_drafter(self) -> IdleDrafterWire | None:
-        if self._facts.method is None:
-            return None
-        return IdleDrafterWire(skipped=self.drafter_skip is not None, reason=self._drafter_runs)
 
     def state_with_step_times(self) -> State:
         """The state with the startup profile. The profile never changes, so answers to pushes omit it."""
@@ -279,9 +256,9 @@ class EngineCoreControl:
             cells=meter.sums() if meter else [],
             stepTimes=self._step_times,
             hookSeconds=meter.hook_seconds if meter else 0.0,
-            hookFailures=self._hook_failures,
-            drafterStepsSkipped=self.drafter_skip.steps_skipped if self.drafter_skip else 0,
-            drafterTokensCaughtUp=self.drafter_skip.tokens_caught_up if self.drafter_skip else 0,
+            hookFailures=self._obstacles.hook_failures,
+            drafterStepsSkipped=self.idle_drafter.steps_skipped,
+            drafterTokensCaughtUp=self.idle_drafter.tokens_caught_up,
             longestStepSeconds=self.longest_step_seconds,
         )
 
@@ -359,7 +336,7 @@ class EngineCoreControl:
 
     def _requests_obstacle(self) -> str | None:
         """Why requests of the plugin's own would show nothing."""
-        return self._obstacle or ("steps are not counted" if self.meter is None else None)
+        return self._obstacles.live_tuning or ("steps are not counted" if self.meter is None else None)
 
     def _pass_time(self) -> None:
         now, before = self._clock(), self._timed()
@@ -381,11 +358,12 @@ class EngineCoreControl:
         return self._control, self._probe, self._self_test, self._profile.visiting
 
     def _heed_self_test(self) -> None:
-        self._obstacle = self._obstacle or self._self_test.obstacle
-        if self._obstacle is not None:
-            self.fast_loop.disable(self._obstacle)
+        self._obstacles.forbid(self._self_test.obstacle)
+        why = self._obstacles.live_tuning
+        if why is not None:
+            self.fast_loop.disable(why)
         self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
-        if self._self_test.failed and self._obstacle is None:
+        if self._self_test.failed and why is None:
             self._table.reload_static(keep=False)
 
     @property
@@ -408,22 +386,12 @@ class EngineCoreControl:
         choose = self.fast_loop.choose if self.fast_loop.active else None
         self._table.install(self._control.pushed_schedule, self._overlays(), choose)
 
-    def _require_live_tuning(self) -> None:
-        if self._obstacle is not None:
-            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, self._obstacle)
-
-    def _failed(self, hook: str, error: Exception, consequence: str) -> str:
-        self._hook_failures += 1
-        why = self._problems[hook] = f"{hook} failed: {type(error).__name__}: {error}"
-        logger.error("outrider: %s; %s", why, consequence)
-        return why
-
     def _disable_tuning(self, error: Exception) -> None:
         """Without the hook no lease could end, so the pushed schedule ends and no push is accepted again."""
         consequence = "live tuning is disabled, the engine continues to serve"
-        self._obstacle = self._failed("the step hook", error, consequence)
+        self._obstacles.live_tuning = why = self._obstacles.failed("the step hook", error, consequence)
         self._control = replace(self._control, lease_ends_at=None)
-        self.fast_loop.disable(self._obstacle)
+        self.fast_loop.disable(why)
         self._end_probe(ProbeReason.LEASE_LAPSED)
         self._self_test = replace(self._self_test, trial=None)
         self._profile = self._profile.left()

@@ -107,7 +107,7 @@ def hooks_for(scheduler: Any) -> StepHooks:
     if facts.adaptive_verification:
         ours.write_down_drafts(control.trimmed_drafts.counted, control.measuring_failed)
     if drafter_skip is not None and drafter_skip.reads_states:
-        ours.withhold_unread(control.unread)
+        ours.withhold_unread(control.idle_drafter.unread)
     return StepHooks(ours, control)
 
 

@@ -27,8 +27,7 @@ class StepHooks:
     @property
     def drafter_left_out(self) -> bool:
         """Whether the latest step skips the drafter, and so has no drafts."""
-        skip = self.control.drafter_skip
-        return skip is not None and skip.left_out
+        return self.control.idle_drafter.left_out
 
     def before_schedule(self) -> None:
         """A step is about to be scheduled."""
@@ -42,13 +41,7 @@ class StepHooks:
         returned, control = perf_counter(), self.control
         hooked = self._hooked + control.fast_loop.hook_seconds - self._chosen
         self._fast_loop_scheduled(step)
-        if control.drafter_skip is not None:
-            try:
-                order = control.drafter_skip.scheduled(step.idle, step.for_drafter)
-                if order is not None:
-                    step.order_drafter(order)
-            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
-                control.drafter_skip_failed(error)
+        control.idle_drafter.scheduled(step)
         if (meter := control.meter) is not None:
             control.backlog.put(self._count_scheduled, meter, step, self._began)
             meter.hook_seconds += hooked + perf_counter() - returned
