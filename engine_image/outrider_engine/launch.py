@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from outrider_engine.http.termination_message import leave
-from outrider_engine.vllm_adapter.attention import KEY, OBSTACLE, speculative_config
+from outrider_engine.vllm_adapter.attention import OBSTACLE, speculative_config
 from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS, MODEL_FILES, serve_headless
+from outrider_protocol.releases import ADAPTIVE_VERIFICATION
 
 CUBINS = ".cache/flashinfer-cubins"
 EXIT_CONFIG = 78
@@ -52,7 +53,7 @@ def adaptive_obstacle(arguments: Sequence[str]) -> str | None:
     Another process asks vLLM, so that nothing of it, such as memory of a GPU, stays in the server. Where it
     has no answer, vLLM starts and reports what is wrong.
     """
-    if speculative_config(arguments).get(KEY) is not True:
+    if speculative_config(arguments).get(ADAPTIVE_VERIFICATION) is not True:
         return None
     asking = [sys.executable, "-m", ATTENTION, *arguments]
     try:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outrider_engine.vllm_adapter.wrapping import wrap
+from outrider_protocol.releases import ADAPTIVE_VERIFICATION
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -28,7 +29,7 @@ _REJECTED = "_outrider_rejected"
 def verifies_adaptively(config: Any) -> bool:
     """Whether vLLM was launched with adaptive verification. Releases before 0.28 have no such field."""
     speculation = getattr(config, "speculative_config", None)
-    return bool(getattr(speculation, "enable_adaptive_verification", False))
+    return bool(getattr(speculation, ADAPTIVE_VERIFICATION, False))
 
 
 def attach_to_outputs() -> None:

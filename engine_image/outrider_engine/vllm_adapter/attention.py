@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-KEY = "enable_adaptive_verification"
+from outrider_protocol.releases import ADAPTIVE_VERIFICATION
+
 FLAGS = ("--speculative-config", "--speculative_config")
 OBSTACLE = "obstacle"
 
@@ -41,7 +42,7 @@ def speculative_config(arguments: Sequence[str]) -> dict[str, Any]:
 
 def without_adaptive(arguments: Sequence[str]) -> list[str]:
     """The flags with adaptive verification turned off."""
-    kept = {**speculative_config(arguments), KEY: False}
+    kept = {**speculative_config(arguments), ADAPTIVE_VERIFICATION: False}
     words: list[str] = []
     given = iter(arguments)
     for word in given:

@@ -79,6 +79,8 @@ PIPELINE_SINCE: Mapping[str, Version] = {
     method: parse_version(release) for method, release in _FILE["pipeline"].items()
 }
 """Method -> the first version that drafts by it with pipeline stages, on the V2 runner."""
+ADAPTIVE_VERIFICATION = "enable_adaptive_verification"
+"""Key of vLLM's speculative configuration: vLLM verifies only draft tokens that are likely to be accepted."""
 ADAPTIVE_SINCE: Mapping[str, Version] = {
     method: parse_version(release) for method, release in _FILE["adaptive_verification"].items()
 }

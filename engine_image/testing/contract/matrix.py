@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from engine_image.testing.contract.source import Function, Source, attributes
 from outrider_protocol.releases import (
     ADAPTIVE_SINCE,
+    ADAPTIVE_VERIFICATION,
     MODULES,
     PARALLEL,
     RESPONSES,
@@ -40,7 +41,6 @@ _CUTS_DRAFTS = (
 An asynchronous scheduler places K placeholders by the same number. It trims drafts that go through a grammar
 to them (``Scheduler.update_draft_token_ids_in_output``)."""
 
-_ADAPTIVE = "enable_adaptive_verification"
 _NO_DRAFTS = frozenset({"extract_hidden_states"})
 """They inherit what a drafter has, and draft nothing."""
 
@@ -71,9 +71,11 @@ def verifies_adaptively(source: Source, method: str) -> bool:
     checked = source.definition(SPECULATIVE, "SpeculativeConfig")
     for branch in _branches(checked):
         test = ast.unparse(branch.test)
-        if test == f"self.method != 'dspark' and self.{_ADAPTIVE}" and method != "dspark":
+        if test == f"self.method != 'dspark' and self.{ADAPTIVE_VERIFICATION}" and method != "dspark":
             return False
-    return any(_ADAPTIVE in attributes(base) for place in speculators for _, base in source.bases(*place))
+    return any(
+        ADAPTIVE_VERIFICATION in attributes(base) for place in speculators for _, base in source.bases(*place)
+    )
 
 
 def read_response(source: Source, name: str, runner: Runner) -> Response | str:

@@ -13,9 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from outrider.api.base import Rule
 from outrider.api.engine_args import Scalar, only_scalars
 from outrider.api.text import shortened
-
-ADAPTIVE_VERIFICATION = "enable_adaptive_verification"
-"""Key with which vLLM verifies only draft tokens that are likely to be accepted."""
+from outrider_protocol.releases import ADAPTIVE_VERIFICATION
 
 OWNED_KEYS: dict[str, str] = {
     "method": "set spec.speculation.method",

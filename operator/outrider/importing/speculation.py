@@ -13,7 +13,7 @@ from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.speculation import Verification
-from outrider.api.speculative_config import ADAPTIVE_VERIFICATION, OWNED_KEYS, SpeculativeConfig
+from outrider.api.speculative_config import OWNED_KEYS, SpeculativeConfig
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.flags import Flags
 from outrider.importing.weights import Mount, place_of
@@ -28,7 +28,7 @@ from outrider_protocol.methods import (
     method_named,
     method_of_drafter,
 )
-from outrider_protocol.releases import ADAPTIVE_SINCE
+from outrider_protocol.releases import ADAPTIVE_SINCE, ADAPTIVE_VERIFICATION
 
 _CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(SpeculativeConfig)
 FIRST_K = 3

@@ -14,8 +14,9 @@ import pytest
 from outrider_engine import launch
 from outrider_engine.http.termination_message import TERMINATION_LOG_VARIABLE
 from outrider_engine.launch import CUBINS, EXIT_CONFIG, main
-from outrider_engine.vllm_adapter.attention import KEY, speculative_config, without_adaptive
+from outrider_engine.vllm_adapter.attention import speculative_config, without_adaptive
 from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS
+from outrider_protocol.releases import ADAPTIVE_VERIFICATION
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_a_home_that_cannot_be_written_keeps_no_engine_from_starting(
     assert started
 
 
-ADAPTIVE = ["--speculative-config", json.dumps({"method": "eagle3", KEY: True})]
+ADAPTIVE = ["--speculative-config", json.dumps({"method": "eagle3", ADAPTIVE_VERIFICATION: True})]
 Answers = Callable[[str], None]
 
 
@@ -180,7 +181,7 @@ def test_an_engine_starts_where_vllm_can_or_does_not_say(
     assert started == [[sys.executable, "-m", API_SERVER, *ADAPTIVE]]
 
 
-@pytest.mark.parametrize("config", [{}, {KEY: False}])
+@pytest.mark.parametrize("config", [{}, {ADAPTIVE_VERIFICATION: False}])
 def test_vllm_is_asked_only_by_launches_that_verify_adaptively(
     started: list[list[str]], vllm_answers: Answers, config: dict[str, bool]
 ) -> None:
@@ -191,8 +192,8 @@ def test_vllm_is_asked_only_by_launches_that_verify_adaptively(
 
 @pytest.mark.parametrize("form", [("--speculative-config", "{}"), ("--speculative_config={}",)])
 def test_the_same_launch_without_adaptive_verification_keeps_all_other_flags(form: tuple[str, ...]) -> None:
-    given = json.dumps({"method": "mtp", KEY: True})
+    given = json.dumps({"method": "mtp", ADAPTIVE_VERIFICATION: True})
     flags = ["--model=x", *(part.replace("{}", given) for part in form), "--port=1"]
     *others, last = without_adaptive(flags)
     assert others == ["--model=x", "--port=1"]
-    assert speculative_config([last]) == {"method": "mtp", KEY: False}
+    assert speculative_config([last]) == {"method": "mtp", ADAPTIVE_VERIFICATION: False}

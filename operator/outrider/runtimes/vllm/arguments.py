@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from outrider.api.engine_args import Scalar
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
-from outrider.api.speculative_config import ADAPTIVE_VERIFICATION
 from outrider.api.text import shortened
 from outrider.runtimes.artifacts import path_in_pod
 from outrider.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
@@ -28,6 +27,7 @@ from outrider.runtimes.vllm.limits import (
 from outrider.runtimes.vllm.methods import engine_config, name_on_v2
 from outrider.runtimes.vllm.runner import TablePlace, launch_form, starts_on_v2
 from outrider_protocol.methods import Kind, Method, methods_with
+from outrider_protocol.releases import ADAPTIVE_VERIFICATION
 from outrider_protocol.schedule import Schedule
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
