@@ -37,20 +37,14 @@ def replay(fleet: Fleet, tuner: Tuner, *, horizon: float, interval: float, first
     extra = tuner.changes_at if isinstance(tuner, Oracle) else ()
     count = int((horizon - first_tick) / interval) + 1
     times = sorted({first_tick + i * interval for i in range(count)} | set(extra) | {horizon})
+    fleet.launch(tuner.launch)
     action = tuner.begin()
     spans: list[Span] = []
     steps: list[Step] = []
     for now in times:
         if now <= 0:
             continue
-        tick = fleet.advance(
-            now,
-            action.schedule,
-            action.probe,
-            action.cost_model,
-            step_rule=action.step_rule,
-            verification=action.verification,
-        )
+        tick = fleet.advance(now, action.schedule, action.probe, action.cost_model)
         spans += tick.spans
         action = tuner.tick(tick.observations, now)
         steps.append(Step(now, action.schedule, action.speedup, tick.batch_size))

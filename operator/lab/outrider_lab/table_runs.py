@@ -43,7 +43,7 @@ def check_tuner(table: ThroughputTable, tuner: str) -> None:
     """Raise ValueError for an unknown policy, a static K that the table lacks, or adaptive verification."""
     law = Policy(candidates=table.candidates, max_num_seqs=max(table.batch_sizes))
     made = make(tuner, Brief(law, {0.0: 0}, profile=_profile([Phase(1, 1.0, table)], law, Setting())))
-    if made.begin().verification is not None:
+    if made.launch.verification is not None:
         raise ValueError(f"{tuner}: {NO_PARTS}")
 
 

@@ -8,6 +8,7 @@ from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import SourceUnreachable
 from outrider.tuning.observe.window import Observation, Window
 from outrider.tuning.policy import Policy
+from outrider_lab.engines.fleet import Launch
 from outrider_lab.rivals.baselines import AcceptedLengthAverage
 from outrider_lab.rivals.tuners import Action
 from outrider_protocol.schedule import Schedule
@@ -20,6 +21,8 @@ POD = PodKey("default", "engine-a")
 
 class Scripted:
     """Wants one table after the other, and keeps what it was shown."""
+
+    launch = Launch()
 
     def __init__(self, *ks: int) -> None:
         self._tables = [Action(Schedule.constant(k)) for k in ks]

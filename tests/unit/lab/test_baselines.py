@@ -179,11 +179,11 @@ def test_rules_that_always_draft_refuse_an_engine_that_cannot(make: Callable[[Po
 
 def test_a_rule_of_the_engine_steers_a_schedule_where_engines_take_nothing_else() -> None:
     steered = Steered(lambda: UcbSpecStop(LAW))
-    inside, outside = steered.begin(), FromOutside(steered).begin()
-    assert inside.step_rule is not None
-    assert outside.step_rule is None
-    assert inside.schedule == outside.schedule
-    assert FromOutside(steered).tick([a_window(k=1, accepted=0.5)], 5.0).schedule.k_at(8) == 2
+    outside = FromOutside(steered)
+    assert steered.launch.step_rule is not None
+    assert outside.launch.step_rule is None
+    assert steered.begin() == outside.begin()
+    assert outside.tick([a_window(k=1, accepted=0.5)], 5.0).schedule.k_at(8) == 2
 
 
 def a_profile() -> OfflineProfile:

@@ -10,7 +10,7 @@ import pytest
 from outrider.performance.step_time import StepTime
 from outrider.tuning.policy import Policy
 from outrider_lab.engines.event_fleet import EventFleet, Plant
-from outrider_lab.engines.fleet import Span, Tick
+from outrider_lab.engines.fleet import Launch, Span, Tick
 from outrider_lab.engines.formula_engine import FormulaFleet, FormulaPhase
 from outrider_lab.engines.table_engine import Phase, TableFleet
 from outrider_lab.engines.verification.confidence import (
@@ -132,7 +132,8 @@ def _events(step: StepTime) -> EventFleet:
 
 
 def run(fleet: FormulaFleet | EventFleet, verification: AdaptiveVerification | None = None) -> Tick:
-    return fleet.advance(40.0, K3, None, verification=verification)
+    fleet.launch(Launch(verification=verification))
+    return fleet.advance(40.0, K3, None)
 
 
 def test_trimming_gains_where_verifying_is_dear_and_half_of_the_requests_draft_badly() -> None:
@@ -166,7 +167,7 @@ def test_the_engine_of_events_gains_too_and_its_work_has_the_expected_tokens() -
 def test_a_throughput_table_cannot_say_what_verifying_costs() -> None:
     fleet = TableFleet([Phase(8, 10.0, a_table())], edges=EDGES, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="needs --engine formula or events"):
-        fleet.advance(5.0, Schedule.constant(1), None, verification=ADAPTIVE)
+        fleet.launch(Launch(verification=ADAPTIVE))
 
 
 def test_outrider_above_it_chooses_the_draft_length_that_is_paid_for() -> None:
@@ -191,7 +192,7 @@ def test_outrider_above_it_chooses_the_draft_length_that_is_paid_for() -> None:
 def test_a_policy_names_the_drafter_and_the_context_of_its_costs(
     name: str, separation: float, context: float
 ) -> None:
-    verification = make(name, Brief(LAW, {})).begin().verification
+    verification = make(name, Brief(LAW, {})).launch.verification
     assert verification == AdaptiveVerification(separation, context)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from outrider.tuning.decision import Probe
 from outrider_lab.engines.fast_loops import InEngine
-from outrider_lab.engines.fleet import PROBE_DEADLINE_SECONDS, ProbeRun, Span, Tick, follow, pod_names
-from outrider_lab.engines.step_rules import MakeRule
+from outrider_lab.engines.fleet import PROBE_DEADLINE_SECONDS, Launch, ProbeRun, Span, Tick, follow, pod_names
 from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_lab.engines.windows import Stretch, window_of
 from outrider_protocol.cost_model import CostModel
@@ -87,18 +86,20 @@ class ClosedLoadFleet(ABC):
         self._verification: AdaptiveVerification | None = None
         self._now = 0.0
 
+    def launch(self, launch: Launch) -> None:
+        """See `Fleet`."""
+        self._verification = launch.verification
+        for loop in self._loops.values():
+            loop.launch(launch.step_rule)
+
     def advance(
         self,
         until: float,
         schedule: Schedule,
         probe: Probe | None,
         cost_model: CostModel | None = None,
-        *,
-        step_rule: MakeRule | None = None,
-        verification: AdaptiveVerification | None = None,
     ) -> Tick:
         """See `Fleet`."""
-        self._verification = verification
         spans: list[Span] = []
         observations = []
         for pod, loop in self._loops.items():
@@ -112,7 +113,7 @@ class ClosedLoadFleet(ABC):
             )
             self._probes[pod] = running
             pieces = list(cut(self._starts, self._loads, self._now, until, schedule, running))
-            done, measured = self._work(pod, pieces, loop.taught(cost_model, schedule, step_rule))
+            done, measured = self._work(pod, pieces, loop.taught(cost_model, schedule))
             spans += done
             window = window_of(pod, self._now, until, measured, self._edges)
             observations.append(replace(window, survival=loop.survival))

@@ -127,13 +127,11 @@ class EnginePod:
                 self._block(until, k_of)
 
     def verify_adaptively(self, setting: AdaptiveVerification) -> None:
-        """Verify some drafts only, from now on; call it before the first step.
+        """Verify some drafts only; call it before the first step.
 
         Raises:
             ValueError: the step times do not say which part of a step verifies drafts.
         """
-        if self._verification is not None:
-            return
         if not isinstance(self._step, StepTime):
             raise ValueError("adaptive verification needs step times from a formula")
         longest, limits = max(self._candidates), self._limits

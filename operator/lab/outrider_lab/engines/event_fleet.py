@@ -17,14 +17,13 @@ from outrider_lab.engines.counters import CellSums, Counters
 from outrider_lab.engines.event_engine import EnginePod, Limits
 from outrider_lab.engines.fleet import (
     PROBE_DEADLINE_SECONDS,
+    Launch,
     Span,
     Tick,
     follow,
     noise_factor,
     pod_names,
 )
-from outrider_lab.engines.step_rules import MakeRule
-from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_lab.latency import EDGES, histogram
 from outrider_lab.traffic.acceptance import Acceptances
 from outrider_lab.traffic.requests import Source, Trace
@@ -125,24 +124,26 @@ class EventFleet:
         """The pods' engines."""
         return [pod.engine for pod in self._pods]
 
+    def launch(self, launch: Launch) -> None:
+        """See `Fleet`."""
+        for engine in self.engines:
+            engine.fast.launch(launch.step_rule)
+            if launch.verification is not None:
+                engine.verify_adaptively(launch.verification)
+
     def advance(
         self,
         until: float,
         schedule: Schedule,
         probe: Probe | None,
         cost_model: CostModel | None = None,
-        *,
-        step_rule: MakeRule | None = None,
-        verification: AdaptiveVerification | None = None,
     ) -> Tick:
         """See `Fleet`."""
         replaced = schedule != self._schedule
         lookup = [schedule.k_at(size) for size in range(self._plant.limits.max_num_seqs + 1)]
         spans: list[Span] = []
         for pod in self._pods:
-            pod.engine.fast.taught(cost_model, schedule, step_rule)
-            if verification is not None:
-                pod.engine.verify_adaptively(verification)
+            pod.engine.fast.taught(cost_model, schedule)
             pod.engine.probe = follow(
                 pod.engine.probe,
                 probe,

@@ -50,12 +50,13 @@ class InEngine:
         self._late: tuple[int, int, Sequence[float]] | None = None
         self._next: tuple[int, int] | None = None
 
-    def taught(
-        self, cost_model: CostModel | None, schedule: Schedule, step_rule: MakeRule | None = None
-    ) -> InEngine | None:
-        """Take the cost model of a push, or a rule. The same object, or None where the schedule runs."""
-        if step_rule is not None:
-            self._rule = self._rule or step_rule()
+    def launch(self, step_rule: MakeRule | None) -> None:
+        """Have a rule choose K in this engine, in place of the fast loop."""
+        self._rule = None if step_rule is None else step_rule()
+
+    def taught(self, cost_model: CostModel | None, schedule: Schedule) -> InEngine | None:
+        """Take the cost model of a push. The same object, or None where the schedule runs."""
+        if self._rule is not None:
             return self
         self._model, self._schedule = cost_model, schedule
         if cost_model is None:

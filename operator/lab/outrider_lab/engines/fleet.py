@@ -50,8 +50,28 @@ class Tick:
     batch_size: float | None  # of the pods now; None while all idle
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the engines of a run keep from their start.
+
+    step_rule: a policy inside every engine, which chooses K in place of schedule and fast loop.
+    verification: the engines verify some of their drafts only; None: all of them.
+    """
+
+    step_rule: MakeRule | None = None
+    verification: AdaptiveVerification | None = None
+
+
 class Fleet(Protocol):
     """Pods of one model under simulated load."""
+
+    def launch(self, launch: Launch) -> None:
+        """Give the engines what they keep, once and before `advance`.
+
+        Raises:
+            ValueError: this engine model cannot say what adaptive verification saves.
+        """
+        ...
 
     def advance(
         self,
@@ -59,15 +79,10 @@ class Fleet(Protocol):
         schedule: Schedule,
         probe: Probe | None,
         cost_model: CostModel | None = None,
-        *,
-        step_rule: MakeRule | None = None,
-        verification: AdaptiveVerification | None = None,
     ) -> Tick:
         """Work until `until` with this schedule; a probe runs at once on its pod, on top of the schedule.
 
         cost_model: for the fast loop of every engine, which then chooses K in place of the schedule.
-        step_rule: the same for a policy inside the engine; it stays for the whole run.
-        verification: the engines verify some of their drafts only; the same for the whole run.
         """
         ...
 

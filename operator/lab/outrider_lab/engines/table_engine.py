@@ -10,7 +10,7 @@ import numpy as np
 from outrider.performance.throughput_table import ThroughputTable
 from outrider_lab.engines.closed_load import ClosedLoadFleet, Piece
 from outrider_lab.engines.fast_loops import Done, InEngine
-from outrider_lab.engines.fleet import Span, noise_factor
+from outrider_lab.engines.fleet import Launch, Span, noise_factor
 from outrider_lab.engines.windows import Stretch, low_of
 
 LOOP_BLOCK_STEPS = 8
@@ -51,11 +51,15 @@ class TableFleet(ClosedLoadFleet):
         lengths, loads = [p.seconds for p in phases], [p.load for p in phases]
         super().__init__(lengths, loads, edges=edges, rng=rng, noise=noise, speeds=speeds)
 
+    def launch(self, launch: Launch) -> None:
+        """See `Fleet`."""
+        if launch.verification is not None:
+            raise ValueError(NO_PARTS)
+        super().launch(launch)
+
     def _work(
         self, pod: str, pieces: Sequence[Piece], loop: InEngine | None
     ) -> tuple[list[Span], list[Stretch]]:
-        if self._verification is not None:
-            raise ValueError(NO_PARTS)
         speed = self._speeds[pod]
         if loop is not None:
             pieces = [one for piece in pieces for one in self._chosen(piece, speed, loop)]

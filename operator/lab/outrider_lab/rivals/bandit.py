@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from outrider.tuning.decision import Probe, Slice
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
+from outrider_lab.engines.fleet import Launch
 from outrider_lab.rivals.model_only import binned_table
 from outrider_lab.rivals.tuners import Action, windows
 
@@ -47,6 +48,7 @@ class Bandit:
     turns among the other K, 2 s each. Means are over all that was ever measured.
     """
 
+    launch = Launch()
     HALVING_SECONDS = 20.0
     LOOK_SECONDS = 2.0
     SHARE = 0.03

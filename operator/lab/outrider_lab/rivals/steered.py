@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from outrider.tuning.observe.window import Observation, Window
+from outrider_lab.engines.fleet import Launch
 from outrider_lab.engines.step_rules import MakeRule, Verified
 from outrider_lab.rivals.tuners import Action, Tuner, windows
 
@@ -14,17 +15,17 @@ class Steered:
     """A policy of the engine. Simulated engines run it at each step; the schedule follows it at each tick."""
 
     def __init__(self, make: MakeRule) -> None:
-        self._make, self._outside = make, make()
+        self.launch, self._outside = Launch(step_rule=make), make()
 
     def begin(self) -> Action:
-        """The policy, and its first schedule."""
-        return Action(self._outside.schedule(), step_rule=self._make)
+        """The first schedule."""
+        return Action(self._outside.schedule())
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:  # noqa: ARG002
         """The schedule of a policy that sees one mean of each tick."""
         for window in windows(observations):
             self._learn(window)
-        return Action(self._outside.schedule(), step_rule=self._make)
+        return Action(self._outside.schedule())
 
     def _learn(self, window: Window) -> None:
         for cell in window.cells:
@@ -40,11 +41,12 @@ class FromOutside:
 
     def __init__(self, tuner: Tuner) -> None:
         self._tuner = tuner
+        self.launch = replace(tuner.launch, step_rule=None)
 
     def begin(self) -> Action:
         """The first schedule."""
-        return replace(self._tuner.begin(), step_rule=None)
+        return self._tuner.begin()
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """The schedule after these observations."""
-        return replace(self._tuner.tick(observations, now), step_rule=None)
+        return self._tuner.tick(observations, now)

@@ -15,7 +15,7 @@ from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
-from outrider_lab.engines.step_rules import MakeRule
+from outrider_lab.engines.fleet import Launch
 from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.schedule import Row, Schedule
@@ -29,12 +29,15 @@ class Action:
     probe: Probe | None = None
     speedup: Speedup | None = None
     cost_model: CostModel | None = None  # for the fast loop of the engines; None: the schedule runs
-    step_rule: MakeRule | None = None  # chooses K in the engines; None: the schedule runs
-    verification: AdaptiveVerification | None = None  # of the launch; None: all drafts are verified
 
 
 class Tuner(Protocol):
     """One pupil of the comparison. It keeps its own state between ticks."""
+
+    @property
+    def launch(self) -> Launch:
+        """What it wants of the engines before they start."""
+        ...
 
     def begin(self) -> Action:
         """Before anything was measured."""
@@ -54,6 +57,7 @@ class ScheduleRule(ABC):
     """A policy that changes its schedule and wants nothing else."""
 
     schedule: Schedule
+    launch = Launch()
 
     def begin(self) -> Action:
         """The first schedule."""
@@ -87,7 +91,7 @@ class Law:
         verification: AdaptiveVerification | None = None,
     ) -> None:
         self._policy, self._step_times = policy, step_times
-        self._verification = verification
+        self.launch = Launch(verification=verification)
         self._teaches = teaches
         self._cost_model: CostModel | None = None
         self._state = TunerState.start(static, policy)
@@ -95,7 +99,7 @@ class Law:
 
     def begin(self) -> Action:
         """Return the static schedule, as far as the candidates allow."""
-        return Action(self._state.schedule, verification=self._verification)
+        return Action(self._state.schedule)
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """One decision."""
@@ -106,13 +110,7 @@ class Law:
         self.decisions.append(decision)
         if self._teaches:
             self._cost_model = next_cost_model(self._cost_model, decision)
-        return Action(
-            decision.schedule,
-            decision.probe,
-            decision.speedup,
-            self._cost_model,
-            verification=self._verification,
-        )
+        return Action(decision.schedule, decision.probe, decision.speedup, self._cost_model)
 
 
 class Fixed:
@@ -124,7 +122,8 @@ class Fixed:
         cost_model: CostModel | None = None,
         verification: AdaptiveVerification | None = None,
     ) -> None:
-        self._action = Action(schedule, cost_model=cost_model, verification=verification)
+        self._action = Action(schedule, cost_model=cost_model)
+        self.launch = Launch(verification=verification)
 
     def begin(self) -> Action:
         """The answer."""
@@ -137,6 +136,8 @@ class Fixed:
 
 class Oracle:
     """`oracle`: knows the best single K of every phase, and when it begins."""
+
+    launch = Launch()
 
     def __init__(self, best: Mapping[float, int]) -> None:
         """best: K by the second at which its phase begins."""
