@@ -40,6 +40,8 @@ class DecisionReason(StrEnum):
     """Explore: a short measurement of another K."""
     BETTER_K = "BetterK"
     """Exploit: the measured gain is above min_gain and noise."""
+    DRAFTS_FAIL = "DraftsFail"
+    """Exploit: drafts that were accepted before fail, so the smallest K applies at once."""
     LIKELY_BETTER = "LikelyBetter"
     """Exploit: a larger K is likely better, within noise; the batch size is not settled."""
     SMALLER_K = "SmallerK"

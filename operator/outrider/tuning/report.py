@@ -45,7 +45,7 @@ def report(proposal: Proposal, context: TickContext, before: Schedule) -> Decisi
         expected_gain=proposal.gain,
         probe=proposal.probe,
         acceptance=pooled_acceptance(context.windows),
-        acceptance_collapsed=state.learning.collapsed >= 2,
+        acceptance_collapsed=state.learning.acceptance_collapsed,
     )
     if context.readings.bin is None:
         return decision

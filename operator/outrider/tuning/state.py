@@ -22,6 +22,8 @@ _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""
 
 _NOISE_OF_ALARM = 0.2
+_COLLAPSED_TICKS = 2
+"""Neighbouring ticks with far lower acceptance after which a collapse counts."""
 _NOISE_RATE = 0.004
 """Per reading: noise that doubles is followed within some minutes, and luck moves it by a tenth."""
 
@@ -136,6 +138,11 @@ class Learning:
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
     tail: LatencyPercentile | None = None  # of gaps between outputs; None where no limit asks for it
     followed: Followed | None = None  # what engines gain that choose K at each step; None where none does
+
+    @property
+    def acceptance_collapsed(self) -> bool:
+        """Whether acceptance is far below its history, in more than one tick."""
+        return self.collapsed >= _COLLAPSED_TICKS
 
     def noise(self, estimation: Estimation) -> float:
         """Relative standard deviation of the mean step time of `NOISE_SECONDS`, as found here."""

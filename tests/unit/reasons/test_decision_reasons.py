@@ -65,6 +65,12 @@ def smaller_k() -> Decision:
     return run(code, Engine(1.0, table=PROSE, acceptance=0.5), ticks=2, at=120.0)[-1]
 
 
+def drafts_fail() -> Decision:
+    """2 % of first drafts are accepted, for the second tick, where it was 60 %."""
+    state = guarded.after_a_bad_tick(a_start(3), history=0.6)
+    return guarded.Tick(state, guarded.seen(Engine(8.0, acceptance=0.02), state)).decide()
+
+
 SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     DecisionReason.NO_DRAFTER: lambda: decide(
         TickContext([], a_start(), policy=POLICY, now=5.0, without_drafter=[an_exact_window(a_cell(k=0))])
@@ -82,6 +88,7 @@ SCENES: Mapping[DecisionReason, Callable[[], Decision]] = {
     DecisionReason.MOST_INFORMATIVE: lambda: not_told_apart(DecisionReason.MOST_INFORMATIVE),
     DecisionReason.PROBE: lambda: not_told_apart(DecisionReason.PROBE),
     DecisionReason.SMALLER_K: smaller_k,
+    DecisionReason.DRAFTS_FAIL: drafts_fail,
     DecisionReason.WORSE_THAN_BEFORE: worse_than_before,
 }
 """Of those reasons that neither a guardrail's scene nor a golden trace has."""

@@ -182,12 +182,13 @@ def latency_slack() -> Scene:
 
 
 def collapse() -> Scene:
-    """15 % of first drafts are accepted, for the second tick, where it was 60 %; other K are unknown."""
-    window = seen(Engine(8.0, acceptance=0.15), a_start(3))
+    """15 % of first drafts are accepted, for the second tick, where it was 60 %; larger K are unknown."""
+    policy, start = replace(a_policy(), candidates=(1, 2, 3)), replace(a_start(1), candidates=(1, 2, 3))
+    window = seen(Engine(8.0, acceptance=0.15), start)
     return Scene(
         DecisionReason.ACCEPTANCE_COLLAPSED,
-        held=Tick(after_a_bad_tick(a_start(3), history=0.6), window),
-        free=Tick(after_a_bad_tick(a_start(3), history=0.2), window),
+        held=Tick(after_a_bad_tick(start, history=0.6), window, policy),
+        free=Tick(after_a_bad_tick(start, history=0.2), window, policy),
     )
 
 

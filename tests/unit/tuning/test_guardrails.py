@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.api.reasons import DecisionReason
-from outrider.tuning.choose import guardrails
+from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.choose.guardrails import Step
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.posterior import Posterior
@@ -159,8 +159,18 @@ def test_nothing_is_tried_without_latency_to_spare() -> None:
 
 
 def test_nothing_is_tried_with_a_drafter_that_may_be_broken() -> None:
-    assert reason(guardrails.collapse(a_context(collapsed=2))) is DecisionReason.ACCEPTANCE_COLLAPSED
-    assert guardrails.collapse(a_context()) is None
+    smallest = BinState(k=0)
+    assert (
+        reason(guardrails.collapse(a_context(bin_state=smallest, collapsed=2)))
+        is DecisionReason.ACCEPTANCE_COLLAPSED
+    )
+    assert guardrails.collapse(a_context(bin_state=smallest)) is None
+
+
+def test_a_smaller_k_is_tried_with_a_drafter_that_may_be_broken() -> None:
+    context = a_context(bin_state=BinState(k=2), collapsed=2)
+    assert guardrails.collapse(context) is None
+    assert choice.smaller(context) == (0, 1)
 
 
 def test_every_guardrail_is_asked() -> None:

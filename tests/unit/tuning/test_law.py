@@ -258,6 +258,18 @@ def test_a_collapse_of_acceptance_is_an_alarm_and_not_a_trap() -> None:
     assert not healed[-1].acceptance_collapsed
 
 
+def test_drafts_that_all_fail_are_ended_although_no_speculation_was_measured_too_slow() -> None:
+    """Its few steps were measured while the node was busy. So K=0 looks no better than drafts that fail."""
+    busy = {b: (row[0] / 2, *row[1:]) for b, row in CODE.items()}
+    state = run(a_start(0), Engine(8.0, table=busy, acceptance=0.7), ticks=3)[-1].state
+    failing = {
+        b: (row[0], *(1.02 * b / true_step(b, k, 0.7) for k in CANDIDATES[1:])) for b, row in CODE.items()
+    }
+    broken = run(state, Engine(8.0, table=failing, acceptance=0.02), ticks=8, at=15.0)
+    assert broken[0].state.schedule.k_at(8) > 0
+    assert chosen(broken[-1], 8.0) == 0
+
+
 # The ledger
 
 

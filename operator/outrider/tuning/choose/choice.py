@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from outrider.tuning.estimate.collapse import first_position
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.policy import Choice, Policy
 from outrider.tuning.state import BinState, TunerState, room
@@ -28,6 +29,11 @@ def worth_trying(posterior: Posterior, policy: Policy) -> tuple[int, ...]:
     return tuple(sorted({*usable(posterior, policy), *_likely(posterior, policy, _LIKELY)}))
 
 
+def smaller(context: TickContext) -> tuple[int, ...]:
+    """The candidates below the present K. Their steps are shorter, so no latency limit forbids them."""
+    return tuple(k for k in context.policy.candidates if k < context.bin_state.k)
+
+
 def _likely(posterior: Posterior, policy: Policy, probability: float) -> tuple[int, ...]:
     limit = policy.safety.inter_token_latency_limit
     if limit is None:
@@ -37,6 +43,18 @@ def _likely(posterior: Posterior, policy: Policy, probability: float) -> tuple[i
 
 def _quickest(posterior: Posterior, policy: Policy) -> int:
     return min(policy.candidates, key=lambda k: (posterior.step_seconds(k), k))
+
+
+def without_failing_drafts(context: TickContext) -> int | None:
+    """The smallest K, if drafts fail that did not before; None if they do not.
+
+    The estimates do not matter: such drafts bring no tokens, and wrong answers may be the cause.
+    """
+    newest, smallest = first_position(context.readings), context.policy.candidates[0]
+    if not context.state.learning.acceptance_collapsed or context.bin_state.k == smallest:
+        return None
+    fails = newest.drafted > 0 and newest.rate < context.policy.safety.acceptance_floor
+    return smallest if fails else None
 
 
 def measured_ks(state: TunerState) -> frozenset[int]:

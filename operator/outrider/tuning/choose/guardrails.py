@@ -78,7 +78,7 @@ def no_traffic(context: TickContext) -> Veto | None:
 def acceptance_collapse(step: Step) -> Veto | None:
     """Never raise K while the acceptance rate is far below its history: a state may be corrupted."""
     settled = step.context.bin_state.k
-    if step.context.state.learning.collapsed < 2 or step.k <= settled:
+    if not step.context.state.learning.acceptance_collapsed or step.k <= settled:
         return None
     return Veto(
         DecisionReason.ACCEPTANCE_COLLAPSED,
@@ -170,8 +170,8 @@ def latency_slack(context: TickContext) -> Veto | None:
 
 
 def collapse(context: TickContext) -> Veto | None:
-    """Start no probe while the drafter may be broken."""
-    if context.state.learning.collapsed < 2:
+    """Start no probe while the drafter may be broken, unless a smaller K is left to probe."""
+    if not context.state.learning.acceptance_collapsed or choice.smaller(context):
         return None
     return Veto(DecisionReason.ACCEPTANCE_COLLAPSED, "acceptance is far below its history; check the outputs")
 

@@ -9,6 +9,7 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning import messages
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Proposal
+from outrider.tuning.estimate.collapse import first_position
 from outrider.tuning.state import StaticFallback
 from outrider.tuning.tick_context import TickContext
 
@@ -47,8 +48,10 @@ def choose(context: TickContext) -> TickContext:
 
 
 def change(context: TickContext) -> Proposal:
-    """Return to the K before if the new one is slower; else change to a better K; else hold."""
+    """End drafts that fail, or return to the K before if the new one is slower, or change to a better K."""
     bin_state, posterior, policy = context.bin_state, context.posterior, context.policy
+    if (smallest := choice.without_failing_drafts(context)) is not None:
+        return _end_drafts(context, smallest)
     back = choice.reverted(bin_state, posterior, policy, context.now)
     k = back
     if k is None:
@@ -66,3 +69,15 @@ def change(context: TickContext) -> Proposal:
     state = context.state.with_bin(context.bin, changed)
     gain = expm1(posterior.gain(k, bin_state.k)[0])
     return Proposal(Kind.EXPLOIT, messages.reason(posterior, bin_state.k, k, policy), sentence, state, gain)
+
+
+def _end_drafts(context: TickContext, k: int) -> Proposal:
+    """Neither a recent change nor the number of changes delays this."""
+    old, rate = context.bin_state.k, first_position(context.readings).rate
+    ended = context.bin_state.changed_to(k, context.now, settled=context.bin_state.settled_at is not None)
+    sentence = (
+        f"K {old} -> {k}: {100 * rate:.0f} % of first draft tokens are accepted, far below their history; "
+        "check the engine's outputs"
+    )
+    state = context.state.with_bin(context.bin, replace(ended, replaced=None))
+    return Proposal(Kind.EXPLOIT, DecisionReason.DRAFTS_FAIL, context.say(sentence), state)

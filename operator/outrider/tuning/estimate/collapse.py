@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import log
 from sys import float_info
 
+from outrider.tuning.observe.readings import Readings
+
 _RARE = 10.83
 """Quantile of chi-square with one degree of freedom, exceeded once in a thousand."""
 
@@ -21,6 +23,12 @@ class Drafts:
     def rate(self) -> float:
         """Ratio of accepted drafts."""
         return self.accepted / self.drafted
+
+
+def first_position(readings: Readings) -> Drafts:
+    """Accepted and verified tokens of the first position. A trimmed draft says nothing about the drafter."""
+    rows = [row for row in readings.rows if row.verified > 0]
+    return Drafts(sum(row.accepted[0] for row in rows if row.accepted), sum(row.verified for row in rows))
 
 
 def has_collapsed(newest: Drafts, history: Drafts, *, ratio: float) -> bool:

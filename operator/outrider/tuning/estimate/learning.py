@@ -9,14 +9,14 @@ from math import exp, sqrt
 import numpy as np
 
 from outrider.tuning.estimate.acceptance import Profile
-from outrider.tuning.estimate.collapse import Drafts, has_collapsed
+from outrider.tuning.estimate.collapse import Drafts, first_position, has_collapsed
 from outrider.tuning.estimate.followed import Followed
 from outrider.tuning.estimate.goodput import predicted_steps, residuals
 from outrider.tuning.estimate.idle_drafter_overhead import Comparison
 from outrider.tuning.estimate.model_averaging import trust_in
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell, noise_variance, noise_variances
-from outrider.tuning.observe.readings import Reading, Readings
+from outrider.tuning.observe.readings import Reading
 from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import BinState, Drift, Learning, Pace, TunerState
 from outrider.tuning.tick_context import TickContext
@@ -277,7 +277,7 @@ def _follow_engines(context: TickContext, seconds: float) -> TunerState:
 def _follow_acceptance(context: TickContext, seconds: float) -> TunerState:
     """First-position acceptance does not depend on K, so its history spans all schedules."""
     state, readings, policy = context.state, context.readings, context.policy
-    newest = _first_position(readings)
+    newest = first_position(readings)
     if readings.survival is not None:
         learning = _follow_mean_acceptance(state.learning, readings.survival, newest, seconds, policy)
         return replace(state, learning=learning)
@@ -311,12 +311,6 @@ def _follow_mean_acceptance(
     fallen = history.drafted > 0 and mean.rate < _FALLEN_RATIO * history.rate
     collapsed = fallen and has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
     return replace(learning, collapsed=learning.collapsed + 1 if collapsed else 0)
-
-
-def _first_position(readings: Readings) -> Drafts:
-    """Accepted and verified tokens of the first position. A trimmed draft says nothing about the drafter."""
-    rows = [row for row in readings.rows if row.verified > 0]
-    return Drafts(sum(row.accepted[0] for row in rows if row.accepted), sum(row.verified for row in rows))
 
 
 def _history(learning: Learning) -> Drafts:

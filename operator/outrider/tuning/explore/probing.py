@@ -172,11 +172,18 @@ def _plan(context: TickContext, length: float, room: float) -> probe_plan.Plan:
     return probe_plan.plan(
         context.posterior,
         context.bin_state.k,
-        choice.worth_trying(context.posterior, context.policy),
+        _worth_trying(context),
         _terms(context, length),
         seconds=min(_credit(context), room),
         loss=_loss_budget(context) - context.state.budget.loss * _pods(context),
     )
+
+
+def _worth_trying(context: TickContext) -> tuple[int, ...]:
+    """While acceptance is far below its history, only the present K and smaller ones."""
+    if context.state.learning.acceptance_collapsed:
+        return (*choice.smaller(context), context.bin_state.k)
+    return choice.worth_trying(context.posterior, context.policy)
 
 
 def _paid(context: TickContext, seconds: float, loss: float) -> TunerState:
