@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from outrider.verify.structured import Form, request_part
 from tests.contract.engine import SERVED_NAME, Engine
 
 pytestmark = pytest.mark.contract
@@ -25,3 +26,12 @@ def test_what_was_said_takes_its_bytes_and_no_more(engine: Engine) -> None:
     with engine.client() as client:
         response = client.post("/tokenize", json={"model": SERVED_NAME, "messages": ROLE_AND_TEXT})
     assert response.json()["count"] == len("Code only.\ndef main(argv):")
+
+
+def test_an_engine_without_a_parser_declines_tool_calls_by_the_name_of_the_flag(engine: Engine) -> None:
+    """`outrider verify` passes the sentence on."""
+    body = {"model": SERVED_NAME, "messages": ROLE_AND_TEXT, **request_part(Form.TOOL_CALLS)}
+    with engine.client() as client:
+        response = client.post("/v1/chat/completions", json=body)
+    assert response.status_code == 400
+    assert "--tool-call-parser to be set" in response.json()["error"]["message"]

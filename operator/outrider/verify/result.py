@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from outrider.verify.greedy import Comparison, Difference
 from outrider.verify.sampling import LEVEL, SHIFT, PositionTest, Same, differs
+from outrider.verify.structured import TOKENS, Structured
 
 _SHOWN = 5
 
@@ -22,6 +23,8 @@ class Verdict(StrEnum):
     """No change of answers was found."""
     DEFECT = "Defect"
     """It changes greedy answers beyond ties."""
+    BROKEN = "Broken"
+    """It breaks the form of answers in JSON or of tool calls."""
     SHIFTED = "Shifted"
     """Sampled answers come from another distribution."""
     UNDECIDED = "Undecided"
@@ -31,6 +34,7 @@ class Verdict(StrEnum):
 _WORDS = {
     Verdict.LOSSLESS: "lossless: no change of answers was found",
     Verdict.DEFECT: "speculation changes greedy answers beyond ties; keep K=0 and report it",
+    Verdict.BROKEN: "answers lose their form with drafts only; keep K=0 and report it",
     Verdict.SHIFTED: f"sampled answers come from another distribution, at a level of {LEVEL:g}",
     Verdict.UNDECIDED: "undecided: greedy answers differ beyond ties without drafts, too",
 }
@@ -48,13 +52,20 @@ class Result:
     greedy: Sequence[Difference]  # by prompt
     again: Sequence[Difference]
     sampled: Sequence[PositionTest | Same]
-    ended: str | None = None  # why it ended before sampled answers were compared
+    structured: Sequence[Structured] = ()
+    ended: str | None = None  # why it ended before all answers were compared
 
     @property
     def verdict(self) -> Verdict:
         """The verdict; a defect in greedy answers comes before a test of distributions."""
-        if _has_defect(self.greedy):
-            return Verdict.UNDECIDED if _has_defect(self.again) else Verdict.DEFECT
+        greedy = [(_has_defect(self.greedy), _has_defect(self.again))]
+        greedy += [(each.differs, each.differs_from_itself) for each in self.structured]
+        if any(differ and not from_itself for differ, from_itself in greedy):
+            return Verdict.DEFECT
+        if any(each.broken_by_drafts for each in self.structured):
+            return Verdict.BROKEN
+        if any(differ for differ, _ in greedy):
+            return Verdict.UNDECIDED
         return Verdict.SHIFTED if differs(self.sampled) else Verdict.LOSSLESS
 
 
@@ -67,17 +78,39 @@ def text_of(result: Result) -> Iterator[str]:
     yield f"{result.namespace}/{result.name}: K={result.k} against K=0, {len(result.greedy)} greedy answers"
     yield f"  K={result.k} and K=0: {_counts(result.greedy)}"
     yield f"  K=0 and K=0: {_counts(result.again)}, the engine against itself"
-    defects = [(at, each) for at, each in enumerate(result.greedy, 1) if each.comparison is Comparison.DEFECT]
-    for at, each in defects[:_SHOWN]:
-        place = 0 if each.position is None else each.position + 1
-        apart = "one of them unlikely" if each.gap is None else f"{each.gap:.2f} nats apart"
-        yield f"  prompt {at}, token {place}: {each.plain!r} or {each.speculated!r}, {apart}"
+    yield from _places("prompt", result.greedy)
+    for found in result.structured:
+        yield from _structured(found, result.k)
     if result.sampled:
         yield f"Sampled answers at temperature 1, {result.sampled[0].samples} of each, chi-square by position"
         yield from (f"  token {each.position}: {_in_words(each)}" for each in result.sampled)
     if result.ended is not None:
-        yield f"Ended early, so sampled answers were not compared: {result.ended}"
+        yield f"Ended early, so the other answers were not compared: {result.ended}"
     yield f"Verdict: {_WORDS[result.verdict]}"
+
+
+def _places(what: str, found: Sequence[Difference]) -> Iterator[str]:
+    """Where the first answers part beyond ties. what: the word for a question."""
+    defects = [(at, each) for at, each in enumerate(found, 1) if each.comparison is Comparison.DEFECT]
+    for at, each in defects[:_SHOWN]:
+        place = 0 if each.position is None else each.position + 1
+        apart = "one of them unlikely" if each.gap is None else f"{each.gap:.2f} nats apart"
+        yield f"  {what} {at}, token {place}: {each.plain!r} or {each.speculated!r}, {apart}"
+
+
+def _structured(found: Structured, k: int) -> Iterator[str]:
+    if found.omitted is not None:
+        yield f"{found.form.capitalised}: not asked, because {found.omitted}"
+        return
+    yield f"{found.form.capitalised}: {len(found.greedy)} greedy answers"
+    yield f"  K={k} and K=0: {_counts(found.greedy)}"
+    yield f"  K=0 and K=0: {_counts(found.again)}, the engine against itself"
+    yield from _places("question", found.greedy)
+    faults = [sum(each is not None for each in faults) for faults in (found.faults, found.plain_faults)]
+    cut = f"; {found.cut} were cut at {TOKENS} tokens, so their form is unknown" if found.cut else ""
+    yield f"  without their form: {faults[0]} with K={k}, {faults[1]} with K=0{cut}"
+    for at, fault in found.broken_by_drafts[:_SHOWN]:
+        yield f"  question {at}, with drafts only: {fault}"
 
 
 def _counts(found: Sequence[Difference]) -> str:
@@ -96,6 +129,7 @@ def _in_words(found: PositionTest | Same) -> str:
 def json_of(result: Result) -> dict[str, JsonValue]:
     """The same for programs, with every prompt. Gaps in nats."""
     sampled: list[JsonValue] = [asdict(each) for each in result.sampled]
+    structured: list[JsonValue] = [asdict(each) for each in result.structured]
     return {
         "namespace": result.namespace,
         "name": result.name,
@@ -105,5 +139,6 @@ def json_of(result: Result) -> dict[str, JsonValue]:
         "tie": result.tie,
         "greedy": [asdict(each) for each in result.greedy],
         "again": [asdict(each) for each in result.again],
+        "structured": structured,
         "sampled": sampled,
     }

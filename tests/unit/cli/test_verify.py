@@ -55,8 +55,23 @@ def a_choice(tokens: list[str]) -> Body:
     return {"logprobs": {"tokens": tokens, "top_logprobs": top}}
 
 
+FINDING = '{"language": "go", "severity": "low", "line": 9, "tags": ["race"]}'
+WEATHER = '{"city": "Oslo", "unit": "celsius"}'
+
+
+def a_chat(tokens: str, content: str | None, *calls: tuple[str, str]) -> tuple[int, Body]:
+    steps = [{"token": each, "top_logprobs": [{"token": each, "logprob": -0.1}]} for each in tokens]
+    found = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
+    choice = {"message": {"content": content, "tool_calls": found}, "logprobs": {"content": steps}}
+    return 200, {"choices": [choice | {"finish_reason": "stop"}]}
+
+
 def lossless(_: str, body: Body) -> tuple[int, Body]:
     """The same distribution whatever the table: greedy by the prompt, sampled by the seed."""
+    if "tools" in body:
+        return a_chat("call", None, ("get_weather", WEATHER))
+    if "messages" in body:
+        return a_chat("json", FINDING)
     if body["temperature"] == 0:
         return 200, {"choices": [a_choice(["a", "b", "c"])]}
     chooser = random.Random(body["seed"])
@@ -65,8 +80,29 @@ def lossless(_: str, body: Body) -> tuple[int, Body]:
 
 def broken(table: str, body: Body) -> tuple[int, Body]:
     """Drafts change a token that was likely."""
-    if body["temperature"] == 0 and table != "*:0":
+    if "prompt" in body and body["temperature"] == 0 and table != "*:0":
         return 200, {"choices": [a_choice(["a", "x", "c"])]}
+    return lossless(table, body)
+
+
+def misquoting(table: str, body: Body) -> tuple[int, Body]:
+    """Drafts swallow the last quote of a tool call, and the parser makes of it what it can."""
+    if "tools" in body and table != "*:0":
+        return a_chat("call", None, ("get_weather", WEATHER[:-2]))
+    return lossless(table, body)
+
+
+def failing(table: str, body: Body) -> tuple[int, Body]:
+    """The grammar refuses a draft, and the request ends."""
+    if "response_format" in body and table != "*:0":
+        return 500, {"error": {"message": "grammar rejected tokens"}}
+    return lossless(table, body)
+
+
+def without_parser(table: str, body: Body) -> tuple[int, Body]:
+    """No tool parser was configured."""
+    if "tools" in body:
+        return 400, {"error": {"message": '"auto" tool choice requires --tool-call-parser to be set'}}
     return lossless(table, body)
 
 
@@ -87,7 +123,15 @@ def verified(cluster: Tuned, tmp_path: Path, engine: Engine, *words: str) -> tup
 
 
 @pytest.mark.parametrize(
-    ("engine", "verdict", "code"), [(lossless, "Lossless", 0), (broken, "Defect", 1), (skewed, "Shifted", 1)]
+    ("engine", "verdict", "code"),
+    [
+        (lossless, "Lossless", 0),
+        (without_parser, "Lossless", 0),
+        (broken, "Defect", 1),
+        (failing, "Defect", 1),
+        (misquoting, "Broken", 1),
+        (skewed, "Shifted", 1),
+    ],
 )
 def test_an_engine_is_told_for_what_it_is(tmp_path: Path, engine: Engine, verdict: str, code: int) -> None:
     cluster = Tuned()
@@ -100,8 +144,40 @@ def test_greedy_answers_are_asked_twice_without_drafts_and_once_with_them(tmp_pa
     prompts = tmp_path / "prompts"
     prompts.write_text("one\ntwo\n")
     _, asked = verified(Tuned(), tmp_path, lossless, "--prompts", str(prompts), "--k", "5")
-    greedy = [(table, body["prompt"]) for table, body in asked if body["temperature"] == 0]
+    greedy = [
+        (table, body["prompt"]) for table, body in asked if "prompt" in body and body["temperature"] == 0
+    ]
     assert greedy == [("*:0", "one"), ("*:0", "two")] * 2 + [("*:5", "one"), ("*:5", "two")]
+
+
+def test_structured_answers_are_greedy_and_asked_twice_without_drafts_and_once_with_them(
+    tmp_path: Path,
+) -> None:
+    result, asked = verified(Tuned(), tmp_path, lossless)
+    for part in ("response_format", "tools"):
+        sent = [(table, body["temperature"]) for table, body in asked if part in body]
+        assert sent == [("*:0", 0)] * 16 + [("*:5", 0)] * 8
+    assert "JSON by a schema: 8 greedy answers\n  K=5 and K=0: 8 equal" in result.stdout
+    assert "Tool calls: 8 greedy answers\n  K=5 and K=0: 8 equal" in result.stdout
+
+
+def test_an_engine_without_a_tool_parser_is_asked_once_and_the_reason_printed(tmp_path: Path) -> None:
+    result, asked = verified(Tuned(), tmp_path, without_parser)
+    reason = 'the engine answers 400: "auto" tool choice requires --tool-call-parser to be set'
+    assert f"Tool calls: not asked, because {reason}" in result.stdout
+    assert len([body for _, body in asked if "tools" in body]) == 1
+
+
+def test_a_form_that_drafts_break_is_named_with_its_fault(tmp_path: Path) -> None:
+    result, _ = verified(Tuned(), tmp_path, misquoting)
+    assert "  without their form: 8 with K=5, 0 with K=0" in result.stdout
+    assert "  question 1, with drafts only: answer: Invalid JSON" in result.stdout
+
+
+def test_structured_answers_can_be_left_out(tmp_path: Path) -> None:
+    result, asked = verified(Tuned(), tmp_path, lossless, "--no-structured")
+    assert not any("messages" in body for _, body in asked)
+    assert "JSON" not in result.stdout
 
 
 def test_no_sampled_answer_of_one_side_has_the_seed_of_another(tmp_path: Path) -> None:
@@ -145,7 +221,7 @@ def test_greedy_answers_are_told_of_where_sampled_ones_fail(tmp_path: Path) -> N
     result, _ = verified(cluster, tmp_path, fails_at_last)
     assert result.exit_code == 2
     assert "  K=5 and K=0: 16 equal, 0 part at a tie, 0 differ" in result.stdout
-    assert "Ended early, so sampled answers were not compared: " in result.stdout
+    assert "Ended early, so the other answers were not compared: " in result.stdout
     assert result.stderr.splitlines()[-1].endswith('answers 500: {"message": "tired"}')
     assert cluster.annotations == {}
 

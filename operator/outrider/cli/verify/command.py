@@ -28,6 +28,9 @@ def verify(
     samples: Annotated[
         int, typer.Option(min=0, max=100_000, help="Sampled answers with and without drafts; 0 for none.")
     ] = 400,
+    structured: Annotated[
+        bool, typer.Option(help="Also compare JSON by a schema, and tool calls where the engine parses them.")
+    ] = True,
     tie: Annotated[
         float, typer.Option(min=0, max=10, help="Nats between two tokens below which rounding may swap them.")
     ] = TIE,
@@ -38,7 +41,7 @@ def verify(
 ) -> None:
     """Check that speculation is lossless on a live model.
 
-    It compares greedy and sampled answers with drafts and without. It sends requests to a live model.
+    It compares greedy, structured and sampled answers with drafts and without, by requests to a live model.
     Meanwhile it overrides the schedule, and then removes the override.
     Exit code 1: answers change, or the result is undecided.
     """
@@ -47,7 +50,7 @@ def verify(
     from outrider.cli.verify.driving import Question
     from outrider.cli.verify.driving import verify as drive
 
-    question = Question(cluster, name, k, prompts_of(prompts), tokens, samples, tie, url)
+    question = Question(cluster, name, k, prompts_of(prompts), tokens, samples, structured, tie, url)
     effect = f"This sends requests to {name}, one at a time, and overrides its schedule meanwhile"
     require_consent(effect, given=yes)
     results = Results("verify", json_of)

@@ -12,10 +12,11 @@ from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
 from outrider.cli.common.override import Override, overridable_model, overriding
 from outrider.cli.common.processes import url_of
-from outrider.cli.verify.asking import Client
+from outrider.cli.verify.asking import Client, Declined
 from outrider.verify.greedy import Answer, compare
 from outrider.verify.result import Result
 from outrider.verify.sampling import position_tests
+from outrider.verify.structured import QUESTIONS, Form, Structured, StructuredAnswer, structured
 from outrider_protocol.schedule import Schedule
 
 POSITIONS = 3
@@ -35,6 +36,7 @@ class Question:
     prompts: Sequence[str]
     tokens: int
     samples: int
+    structured: bool
     tie: float
     url: str | None
 
@@ -42,7 +44,8 @@ class Question:
 async def verify(question: Question, notify: Notify, keep: Callable[[Result], None]) -> None:
     """Ask for greedy answers without drafts twice and with drafts once, then for sampled answers.
 
-    keep: gets the result once greedy answers are compared, and again with the sampled answers.
+    keep: gets the result once greedy answers are compared, again with the structured and with the sampled
+    ones.
     """
     async with access(question.cluster) as there, httpx.AsyncClient() as http:
         model, candidates = await overridable_model(
@@ -61,6 +64,7 @@ async def verify(question: Question, notify: Notify, keep: Callable[[Result], No
             client = Client(http, url, model.spec.model.served_name or question.name)
             asker = _Asker(client, override, question, notify)
             plain, again = await asker.greedy(0), await asker.greedy(0)
+            forms = [await asker.plain_structured(form) for form in Form] if question.structured else []
             plain_samples = await asker.sampled(0, seed=0)
             speculated = await asker.greedy(k)
             found = Result(
@@ -74,10 +78,23 @@ async def verify(question: Question, notify: Notify, keep: Callable[[Result], No
                 sampled=(),
             )
             keep(found)
+            if forms:
+                found = replace(found, structured=[await asker.compared(form, k) for form in forms])
+                keep(found)
             speculated_samples = await asker.sampled(k, seed=question.samples)
             if question.samples:
                 tests = position_tests(plain_samples, speculated_samples, positions=POSITIONS)
                 keep(replace(found, sampled=tests))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Structured answers without drafts, twice. omitted: why the model was not asked."""
+
+    form: Form
+    first: Sequence[StructuredAnswer] = ()
+    again: Sequence[StructuredAnswer] = ()
+    omitted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +119,27 @@ class _Asker:
         await self._begin(k, f"{self.question.samples} sampled answers")
         samples, prompt = self.question.samples, self.question.prompts[0]
         answers = await self.client.sampled(prompt, tokens=POSITIONS, samples=samples, seed=seed)
+        await self._end(k)
+        return answers
+
+    async def plain_structured(self, form: Form) -> _Plain:
+        """Answers without drafts, unless the engine answers no such request."""
+        try:
+            return _Plain(form, await self._structured(form, 0), await self._structured(form, 0))
+        except Declined as error:
+            return _Plain(form, omitted=f"the engine answers {error}")
+
+    async def compared(self, plain: _Plain, k: int) -> Structured:
+        """The comparison with answers with drafts."""
+        if plain.omitted is not None:
+            return Structured(plain.form, omitted=plain.omitted)
+        speculated = await self._structured(plain.form, k)
+        return structured(plain.form, plain.first, plain.again, speculated, tie=self.question.tie)
+
+    async def _structured(self, form: Form, k: int) -> list[StructuredAnswer]:
+        questions = QUESTIONS[form]
+        await self._begin(k, f"{len(questions)} answers, {form}")
+        answers = [await self.client.structured(form, each) for each in questions]
         await self._end(k)
         return answers
 
