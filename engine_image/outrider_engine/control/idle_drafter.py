@@ -83,6 +83,11 @@ class IdleDrafter:
         self._skip = None
         self._runs = self._obstacles.failed("the drafter's hook", error, "the drafter runs in every step")
 
+    def failed_in_worker(self, fault: str) -> None:
+        """A worker ended the skip. It reports that with every step, and the first report counts."""
+        if self._skip is not None:
+            self.failed(f"in a worker: {fault}")
+
     def to_wire(self) -> IdleDrafterWire | None:
         """The form in which the state shows it; None without a drafter."""
         if not self._exists:

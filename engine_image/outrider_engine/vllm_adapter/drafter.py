@@ -10,23 +10,19 @@ hidden states of these tokens, which are kept when a pass is skipped.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
 from outrider_engine.idle_drafter.hidden_state_cache import HiddenStateCache
 from outrider_engine.vllm_adapter.backfill_inputs import backfill_inputs
+from outrider_engine.vllm_adapter.drafter_fault import fault_of, reporting
 from outrider_engine.vllm_adapter.kv_only_pass import kv_only_pass
 from outrider_engine.vllm_adapter.scheduler import ORDER
 from outrider_engine.vllm_adapter.wrapping import wrap
 
-logger = logging.getLogger("vllm.outrider")
-
 _OF_THE_TARGET = "get_mtp_target_hidden_states"
 """A method that some targets have."""
-
-_BROKEN = "outrider: the drafter cannot be skipped or catch up; it runs in every step now"
 
 _OURS = "_outrider"
 
@@ -46,6 +42,7 @@ def attach_to_drafter() -> None:
 def attach(runner: Any, proposer: Any) -> None:
     """`attach_to_drafter` on given classes."""
     wrap(runner, "propose_draft_token_ids", _with_order)
+    wrap(runner, "sample_tokens", reporting(_fault_in))
     wrap(proposer, "propose", _obeying)
 
 
@@ -53,15 +50,15 @@ class Drafter:
     """One drafter of vLLM's V1 runner, with what the plugin keeps for it.
 
     order: the one in force during a call, with the index in the batch by request.
-    broken: it cannot skip a pass or catch up, so it runs in every step. Until they end, it drafts badly for
-        some requests.
+    fault: why it cannot skip a pass or catch up, so that it runs in every step. Until they end, it drafts
+        badly for some requests.
     """
 
     def __init__(self, proposer: Any) -> None:
         self._vllm_proposer: Any = proposer
         self._kept: HiddenStateCache | None = None
         self.order: tuple[DrafterOrder, Mapping[str, int]] | None = None
-        self.broken = False
+        self.fault: str | None = None
 
     @classmethod
     def of(cls, proposer: Any) -> Drafter:
@@ -122,13 +119,12 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
         if order is None:
             return original(self, scheduler_output, *args)
         drafter = Drafter.of(self.drafter)
-        prepares = order.missed or self.use_async_scheduling or drafter.broken
+        prepares = order.missed or self.use_async_scheduling or drafter.fault is not None
         if order.skip and not prepares:
             try:
                 return drafter.skip(self, dict(zip(names, args, strict=True)))
-            except Exception:
-                drafter.broken = True
-                logger.exception(_BROKEN)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                drafter.fault = fault_of(error)
         drafter.order = order, self.input_batch.req_id_to_index
         try:
             return original(self, scheduler_output, *args)
@@ -141,19 +137,23 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
 def _obeying(original: Callable[..., Any]) -> Callable[..., Any]:
     def propose(self: Any, num_speculative_tokens: int, *args: Any, **kwargs: Any) -> Any:
         drafter: Drafter | None = getattr(self, _OURS, None)
-        if drafter is not None and drafter.order is not None and not drafter.broken:
+        if drafter is not None and drafter.order is not None and drafter.fault is None:
             order, rows = drafter.order
             try:
                 if order.missed:
                     drafter.catch_up(original, order, rows, kwargs)
                 if order.skip:
                     return drafter.skip_prepared(kwargs)
-            except Exception:
-                drafter.broken = True
-                logger.exception(_BROKEN)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                drafter.fault = fault_of(error)
         return original(self, num_speculative_tokens, *args, **kwargs)
 
     return propose
+
+
+def _fault_in(runner: Any) -> str | None:
+    drafter: Drafter | None = getattr(getattr(runner, "drafter", None), _OURS, None)
+    return None if drafter is None else drafter.fault
 
 
 def _layers(runner: Any, hidden_states: Any, aux_hidden_states: Any) -> Sequence[Any]:

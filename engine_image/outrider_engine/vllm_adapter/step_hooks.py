@@ -13,6 +13,7 @@ from typing import Any
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.fast_loop_chooser import Choice
 from outrider_engine.counting.measure import Meter
+from outrider_engine.vllm_adapter.drafter_fault import FAULT
 from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler, StepResult, trimmed_in
 
 
@@ -54,6 +55,8 @@ class StepHooks:
         result: as ``update_from_output`` gave it.
         """
         control = self.control
+        if (fault := getattr(output, FAULT, None)) is not None:
+            control.idle_drafter.failed_in_worker(fault)
         if (meter := control.meter) is None:
             control.trimmed_drafts.forget()
             return

@@ -14,19 +14,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
 from outrider_engine.idle_drafter.hidden_state_cache import HiddenStateCache
+from outrider_engine.vllm_adapter.drafter_fault import fault_of, reporting
 from outrider_engine.vllm_adapter.scheduler import ORDER
 from outrider_engine.vllm_adapter.v2_backfill import Backfill
 from outrider_engine.vllm_adapter.wrapping import wrap
-
-logger = logging.getLogger("vllm.outrider")
-
-_BROKEN = "outrider: the drafter cannot be skipped or catch up; it runs in every step now"
 
 _OURS = "_outrider"
 
@@ -50,6 +46,7 @@ def attach_to_v2_drafter() -> None:
 def attach(runner: Any, head: Any, draft_model: Any) -> None:
     """`attach_to_v2_drafter` on given classes."""
     wrap(runner, "execute_model", _with_order)
+    wrap(runner, "sample_tokens", reporting(_fault_in))
     wrap(head, "propose", lambda original: _obeying(original, reads_states=True))
     wrap(draft_model, "propose", lambda original: _obeying(_following_k(original), reads_states=False))
 
@@ -58,8 +55,8 @@ class V2Drafter:
     """One drafter of vLLM's V2 runner, with what the plugin keeps for it.
 
     order: of the step that runs, until its drafter is called.
-    broken: it cannot skip a pass or catch up, so it runs in every step. Until they end, it drafts badly for
-        some requests.
+    fault: why it cannot skip a pass or catch up, so that it runs in every step. Until they end, it drafts
+        badly for some requests.
     """
 
     def __init__(self, speculator: Any, requests: Any) -> None:
@@ -67,7 +64,7 @@ class V2Drafter:
         self._vllm_requests: Any = requests
         self._kept = HiddenStateCache()
         self.order: DrafterOrder | None = None
-        self.broken = False
+        self.fault: str | None = None
 
     @classmethod
     def of(cls, runner: Any) -> V2Drafter | None:
@@ -123,18 +120,22 @@ def _with_order(original: Callable[..., Any]) -> Callable[..., Any]:
     return execute_model
 
 
+def _fault_in(runner: Any) -> str | None:
+    drafter = V2Drafter.of(runner)
+    return None if drafter is None else drafter.fault
+
+
 def _obeying(original: Callable[..., Any], *, reads_states: bool) -> Callable[..., Any]:
     names = list(inspect.signature(original).parameters)[1:]
 
     def propose(self: Any, *args: Any, **kwargs: Any) -> Any:
         drafter: V2Drafter | None = getattr(self, _OURS, None)
         given = dict(zip(names, args, strict=False)) | kwargs
-        if drafter is not None and not drafter.broken and not given.get("dummy_run"):
+        if drafter is not None and drafter.fault is None and not given.get("dummy_run"):
             try:
                 drafts = drafter.obey(given, reads_states=reads_states)
-            except Exception:
-                drafter.broken = True
-                logger.exception(_BROKEN)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                drafter.fault = fault_of(error)
             else:
                 if drafts is not None:
                     return drafts

@@ -68,7 +68,7 @@ OF_V2: tuple[Expectation, ...] = (
         Holds(V2_RUNNER, "GPUModelRunner", ("speculator", "req_states")),
         Says(V2_RUNNER, "GPUModelRunner.sample_tokens", _CALL_OF_A_DRAFTER),
         Says(V2_RUNNER, "GPUModelRunner.sample_tokens", _NO_DRAFTS),
-        Inherits(V2_CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("execute_model",)),
+        Inherits(V2_CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("execute_model", "sample_tokens")),
         Defines(V2_HEAD, "TargetDependentARSpeculator"),
         Defines(V2_HEAD, "TargetDependentARSpeculator.propose", takes=_PROPOSE),
         Says(V2_HEAD, "TargetDependentARSpeculator.propose", _ALL_GRAPHS_INSIDE),

@@ -18,6 +18,7 @@ from engine_image.testing.contract.files import (
     PARALLEL_STATE,
     PLATFORM,
     PROPOSER,
+    RUNNER_OUTPUTS,
     SAMPLING_METADATA,
     SCHEDULER,
     SPEC_METADATA,
@@ -111,6 +112,10 @@ OF_WORKERS: tuple[Expectation, ...] = (
         since=(0, 31),
     ),
     *of(
+        "vllm_adapter/drafter_fault.py",
+        Defines(RUNNER_OUTPUTS, "AsyncModelRunnerOutput.get_output", takes=("self",)),
+    ),
+    *of(
         "vllm_adapter/drafter.py",
         Defines(
             V1_RUNNER,
@@ -123,7 +128,10 @@ OF_WORKERS: tuple[Expectation, ...] = (
         ),
         Holds(V1_RUNNER, "GPUModelRunner", ("drafter", "input_batch", "use_async_scheduling")),
         Holds(V1_RUNNER, "GPUModelRunner", ("use_aux_hidden_state_outputs", "get_model")),
-        Inherits(CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("propose_draft_token_ids",)),
+        Defines(V1_RUNNER, "GPUModelRunner.sample_tokens", takes=("self", "grammar_output")),
+        Inherits(
+            CPU_RUNNER, "CPUModelRunner", "GPUModelRunner", ("propose_draft_token_ids", "sample_tokens")
+        ),
         Holds(INPUT_BATCH, "InputBatch", ("req_id_to_index",)),
         Says(SCHEDULER, "Scheduler.update_draft_token_ids", _DRAFTS_OF_SOME),
         Says(V1_RUNNER, "GPUModelRunner.propose_draft_token_ids", _CALL_OF_A_DRAFTER),

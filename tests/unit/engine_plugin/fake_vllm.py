@@ -74,7 +74,7 @@ class Plan:
     """What the next step of the fake does. It is the runner's output, too.
 
     drafts, accepted: per request that verifies some.
-    outrider_verified: what the plugin's part of the worker adds.
+    outrider_verified, outrider_drafter_fault: what the plugin's part of the worker adds.
     aborted: requests that end while the step runs.
     """
 
@@ -89,6 +89,7 @@ class Plan:
     gone: Sequence[str] = ()
     work_left: bool = True
     outrider_verified: Sequence[int] | None = None
+    outrider_drafter_fault: str | None = None
     aborted: Sequence[str] = ()
 
     @property

@@ -14,6 +14,7 @@ from outrider_engine.idle_drafter.drafter_skip import DrafterOrder
 from outrider_engine.idle_drafter.kv_backfill import Run, parts
 from outrider_engine.vllm_adapter import drafter
 from outrider_engine.vllm_adapter.drafter import Drafter, attach
+from outrider_engine.vllm_adapter.drafter_fault import FAULT
 from outrider_engine.vllm_adapter.scheduler import ORDER
 
 SKIP = DrafterOrder(skip=True)
@@ -53,6 +54,10 @@ class Worker:
             def get_model(self) -> object:
                 return object()
 
+            def sample_tokens(self, grammar_output: object) -> Any:  # noqa: ARG002
+                output = SimpleNamespace()
+                return SimpleNamespace(get_output=lambda: output) if use_async_scheduling else output
+
             def propose_draft_token_ids(
                 self,
                 scheduler_output: Any,
@@ -78,6 +83,10 @@ class Worker:
         if order is not None:
             setattr(output, ORDER, order)
         return self.runner.propose_draft_token_ids(output, STATES, LAYERS, "attention")
+
+    def fault_in_output(self) -> object:
+        output = self.runner.sample_tokens(None)
+        return getattr(output.get_output() if hasattr(output, "get_output") else output, FAULT, None)
 
 
 @pytest.fixture
@@ -175,12 +184,24 @@ def test_a_run_is_read_but_for_the_tokens_whose_states_vllm_never_gave() -> None
     ]
 
 
+def fails(*_: Any, **__: Any) -> dict[str, Any]:
+    raise ValueError("another shape")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_output_of_a_step_carries_the_fault_that_ended_the_skip(
+    monkeypatch: pytest.MonkeyPatch, asynchronous: bool
+) -> None:
+    worker = a_worker(monkeypatch, use_async_scheduling=asynchronous)
+    assert worker.fault_in_output() is None
+    monkeypatch.setattr(drafter, "backfill_inputs", fails)
+    worker.step(READ)
+    assert worker.fault_in_output() == "ValueError: another shape"
+
+
 def test_a_drafter_that_cannot_catch_up_follows_every_step(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any, **__: Any) -> dict[str, Any]:
-        raise ValueError("another shape")
-
     monkeypatch.setattr(drafter, "backfill_inputs", fails)
     assert worker.step(READ) == "drafts"
     assert worker.step(SKIP, k=0) == "drafts"

@@ -595,6 +595,18 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
     assert told["state"]["idleDrafter"]["reason"] == told["state"]["problems"][0]
 
 
+def test_a_fault_in_a_worker_ends_the_skip_and_the_state_says_so() -> None:
+    engine = Engine(some_config())
+    put(engine, a_push(table=Schedule.constant(0)))
+    fault = "ValueError: another shape"
+    assert orders(engine, decoding("a"), decoding("a", outrider_drafter_fault=fault)) == [SKIP, SKIP]
+    assert orders(engine, decoding("a", outrider_drafter_fault=fault)) == [None]
+    found = engine.ask(MEASUREMENT)
+    why = f"the drafter's hook failed: in a worker: {fault}"
+    assert found["state"]["idleDrafter"] == {"skipped": False, "reason": why}
+    assert (found["hookFailures"], found["state"]["problems"]) == (1, [why])
+
+
 @pytest.mark.parametrize(
     ("config", "found"),
     [

@@ -13,6 +13,7 @@ import pytest
 from outrider_engine.idle_drafter.drafter_skip import SKIP, DrafterOrder
 from outrider_engine.idle_drafter.hidden_state_cache import HiddenStateCache
 from outrider_engine.vllm_adapter import v2_drafter
+from outrider_engine.vllm_adapter.drafter_fault import FAULT
 from outrider_engine.vllm_adapter.scheduler import ORDER
 from outrider_engine.vllm_adapter.v2_drafter import attach
 
@@ -75,6 +76,9 @@ class Worker:
 
             def execute_model(self, scheduler_output: Any) -> None:
                 self.output = scheduler_output
+
+            def sample_tokens(self, grammar_output: object) -> Any:  # noqa: ARG002
+                return SimpleNamespace()
 
         def catch_up(*_: Any) -> None:
             if fault:
@@ -155,6 +159,13 @@ def test_an_order_is_for_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_drafter_that_cannot_catch_up_follows_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(monkeypatch, head=True, fault=True)
     assert (worker.step(READ, k=3), worker.step(SKIP, k=0)) == ("drafts", "drafts")
+
+
+def test_the_output_of_a_step_carries_the_fault_that_ended_the_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(monkeypatch, head=True, fault=True)
+    assert not hasattr(worker.runner.sample_tokens(None), FAULT)
+    worker.step(READ, k=3)
+    assert getattr(worker.runner.sample_tokens(None), FAULT) == "ValueError: another shape"
 
 
 def test_a_runner_without_a_drafter_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,20 @@ async def test_the_status_says_what_the_drafter_does_while_k_is_0(engines: Engin
     assert world.speculation["idleDrafter"] == f"Runs, because {ranks}; Skipped"
 
 
+async def test_the_status_follows_an_engine_whose_drafter_runs_again(engines: EngineClient) -> None:
+    engine = FakeEngine(idle_drafter={"skipped": True, "reason": None})
+    fault = "the drafter's hook failed: in a worker: ValueError: another shape"
+    async with serving(engine) as pods:
+        world = World([a_model(*pods)])
+        with world.loop(engines) as loop:
+            await step(loop)
+            assert world.speculation["idleDrafter"] == "Skipped"
+            engine.idle_drafter = {"skipped": False, "reason": fault}
+            world.now += 31
+            await step(loop)
+    assert world.speculation["idleDrafter"] == f"Runs, because {fault}"
+
+
 async def test_one_among_real_engines_is_enough_and_different_ones_are_all_named(
     engines: EngineClient,
 ) -> None:

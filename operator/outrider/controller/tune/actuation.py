@@ -22,7 +22,7 @@ from outrider.engine.errors import (
     ProbeRunning,
     PushRefused,
 )
-from outrider.engine.state import EngineState, FastLoop
+from outrider.engine.state import EngineState, FastLoop, IdleDrafter
 from outrider.tuning.decision import Probe
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
 from outrider_protocol.schedule import Schedule
@@ -42,6 +42,7 @@ class Confirmed:
     at: float  # unix seconds; later counts of the pod belong to this schedule
     failed_k: frozenset[int] = frozenset()  # in the engine's self-test; not to be used
     fast_loop: FastLoop | None = None  # None if the engine takes no cost model
+    idle_drafter: IdleDrafter | None = None  # None without a drafter, and for older plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ async def _push_to_one(
         return Failed(pod.name, error)
     if not state.confirms(push):
         return Failed(pod.name, _not_in_force(push.schedule, state.schedule), state)
-    return Confirmed(pod.name, state.boot_id, clock(), state.failed_k, state.fast_loop)
+    return Confirmed(pod.name, state.boot_id, clock(), state.failed_k, state.fast_loop, state.idle_drafter)
 
 
 async def _state(engines: EngineClient, pod: EnginePod) -> EngineState | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.controller.fleet import EnginePod
+from outrider.controller.tune.actuation import PushReport
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineError
 from outrider.engine.state import EngineState, IdleDrafter, StepTime
@@ -35,7 +36,10 @@ class EngineInfo:
 
 
 class EngineInfos:
-    """Asks each pod until it answered once, because these facts do not change. Not for concurrent use."""
+    """Asks each pod until it answered once. Not for concurrent use.
+
+    Of these facts only that about the idle drafter can change, see `with_answers`.
+    """
 
     def __init__(self, engines: EngineClient) -> None:
         self._engines = engines
@@ -72,6 +76,13 @@ class EngineInfos:
             launch=_launch(state),
         )
         return {pod.address.pod_uid: info}
+
+
+def with_answers(infos: Iterable[EngineInfo], push: PushReport | None) -> tuple[EngineInfo, ...]:
+    """The facts, with what drafters do by the answers to a push: a fault can end their skip."""
+    confirmed = () if push is None else push.confirmed
+    now = {one.pod: _idle(one.idle_drafter) for one in confirmed if one.idle_drafter is not None}
+    return tuple(replace(one, idle_drafter=now.get(one.pod, one.idle_drafter)) for one in infos)
 
 
 def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:

@@ -13,7 +13,13 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.cost_models import CostModels, Teaching, described
-from outrider.controller.tune.engine_info import EngineInfo, EngineInfos, batch_of_all, each_once
+from outrider.controller.tune.engine_info import (
+    EngineInfo,
+    EngineInfos,
+    batch_of_all,
+    each_once,
+    with_answers,
+)
 from outrider.controller.tune.engine_tables import (
     PodMetricsReader,
     PushedTables,
@@ -174,6 +180,7 @@ class ModelTuner:
         push, infos = await asyncio.gather(
             self._push(tick, wanted, teaching), self._engine_infos.of(reporting)
         )
+        infos = with_answers(infos, push)
         drafting_infos = _of(drafting, infos)
         self._profile = newest(self._profile, drafting_infos)
         probe = await self._probe(tick, decision, push)
