@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from outrider.controller.reconcile.readiness import CRASHES, find_trouble
+from outrider.controller.reconcile.ended_engine import CRASHES
+from outrider.controller.reconcile.readiness import find_trouble
 from outrider_protocol.environment import CANDIDATES_VARIABLE
 from tests.contract import engine_process
 from tests.contract.engine import (

@@ -28,6 +28,12 @@ def missing_model(log: str) -> str | None:
     return next((path for path in paths if path is not None), None)
 
 
+def remedy(cause: str) -> str | None:
+    """`Runtime.remedy` where only the cause is known. No runtime takes another's words for its own."""
+    found = (runtime.remedy(cause) for runtime in RUNTIMES.values())
+    return next((change for change in found if change is not None), None)
+
+
 @cache
 def dialects() -> Dialects:
     """The metrics of all runtimes, since one source reads the pods of all."""

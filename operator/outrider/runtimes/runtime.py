@@ -140,6 +140,13 @@ class Runtime(Protocol):
         """
         ...
 
+    def remedy(self, cause: str) -> str | None:
+        """What Outrider did and what to change, as sentences without the last stop; None where unknown.
+
+        ``cause``: the line with which the engine ended.
+        """
+        ...
+
     def missing_model(self, log: str) -> str | None:
         """The absolute path at which the engine found no model or drafter; None where it ended otherwise.
 

@@ -42,4 +42,18 @@ pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig
 
 
 def test_of_a_refused_configuration_the_cause_is_named_and_not_pydantics_manual() -> None:
-    assert what_outrider_says(Ended(1, REFUSED)).endswith("exit code 1: Model Runner V2 requires Triton.")
+    assert "exit code 1: Model Runner V2 requires Triton. " in what_outrider_says(Ended(1, REFUSED))
+
+
+def test_a_cause_that_is_known_comes_with_what_to_change() -> None:
+    assert what_outrider_says(Ended(1, REFUSED)).endswith(
+        "Outrider starts vLLM on the V2 runner, because spec.engine.modelRunner is V2, and the image has no "
+        "Triton. To start it on V1, set spec.engine.modelRunner: Auto."
+    )
+    out_of_memory = what_outrider_says(stored("out-of-memory-in-a-step"))
+    assert "lower spec.engine.args.gpu-memory-utilization" in out_of_memory
+
+
+def test_a_long_cause_leaves_room_for_what_to_change() -> None:
+    said = what_outrider_says(Ended(1, f"torch.OutOfMemoryError: CUDA out of memory. {'Tried ' * 200}"))
+    assert said.endswith("name fewer spec.speculation.candidates.")

@@ -121,6 +121,9 @@ class Scratch:
     def gpu_memory_share(self, args: Args) -> float:  # noqa: ARG002
         return 0.5
 
+    def remedy(self, cause: str) -> str | None:
+        return "Set spec.engine.args.paper" if cause == "no paper" else None
+
     def missing_model(self, log: str) -> str | None:
         return log.removeprefix("nothing at ") if log.startswith("nothing at /") else None
 

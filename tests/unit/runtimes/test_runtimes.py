@@ -9,7 +9,7 @@ import pytest
 from outrider.api.reasons import DegradedReason
 from outrider.api.spec import RuntimeKind
 from outrider.plan import Plan
-from outrider.runtimes import RUNTIMES, missing_model
+from outrider.runtimes import RUNTIMES, missing_model, remedy
 from outrider.runtimes.control import NO_CONTROL
 from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.plan.factories import a_model, a_plan, arguments, engine_container, environment, pod_spec
@@ -73,6 +73,12 @@ def test_an_overlay_cannot_take_a_runtime_its_variables() -> None:
 def test_a_log_is_read_in_the_words_of_every_runtime() -> None:
     assert missing_model("nothing at /models/x") == "/models/x"
     assert missing_model("Invalid repository ID or local directory specified: '/models/y'.") == "/models/y"
+
+
+def test_a_cause_gets_the_remedy_of_the_runtime_that_knows_it() -> None:
+    assert remedy("no paper") == "Set spec.engine.args.paper"
+    assert "spec.engine.modelRunner: Auto" in str(remedy("Model Runner V2 requires Triton."))
+    assert remedy("RuntimeError: a drafter failed") is None
 
 
 @pytest.mark.parametrize(("told", "share"), [({}, 0.92), ({"gpu-memory-utilization": 0.5}, 0.5)])

@@ -9,19 +9,17 @@ from datetime import datetime, timedelta
 from outrider.api.conditions import ConditionStatus, ConditionType, ConditionUpdate
 from outrider.api.reasons import AdviceReason, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
-from outrider.cluster.objects import ContainerStatus, Deployment, Pod, launch_failure
-from outrider.plan.names import CONTAINER
-from outrider.runtimes import missing_model
+from outrider.cluster.objects import Deployment, Pod
+from outrider.controller.reconcile.ended_engine import (
+    engine_crashing,
+    group_ended,
+    model_not_found,
+    verification_unavailable,
+)
 from outrider.sizing.room import Shortage
 
 SETUP_PATIENCE = timedelta(seconds=90)
 """Time within which a scheduled pod normally gets its volumes and network."""
-CRASHES = 2
-"""Number of restarts from which a container that is not ready counts as crashing."""
-
-USAGE_ERROR = 2
-"""Exit code of a program that refuses its flags; a restart does not help."""
-
 _PULL_FAILURES = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATE_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _MAX_DETAIL = 400
@@ -251,23 +249,6 @@ def _waits(pod: Pod) -> Sequence[str]:
     return [waiting.reason for waiting in pod.waiting if waiting.reason]
 
 
-def _model_not_found(pod: Pod, _: datetime) -> str | None:
-    engine = pod.container(CONTAINER)
-    if engine is None or engine.last_end is None:
-        return None
-    failure = launch_failure(engine.last_end)
-    if failure is not None:
-        return failure[1] if failure[0] == DegradedReason.MODEL_NOT_FOUND else None
-    path = missing_model(engine.last_end.message)
-    return None if path is None else f"the engine found no model at {path}."
-
-
-def _verification_unavailable(pod: Pod, _: datetime) -> str | None:
-    engine = pod.container(CONTAINER)
-    failure = None if engine is None else launch_failure(engine.last_end)
-    return failure[1] if failure and failure[0] == DegradedReason.VERIFICATION_UNAVAILABLE else None
-
-
 def _image_pull_failed(pod: Pod, _: datetime) -> str | None:
     return _waits_for(pod, _PULL_FAILURES)
 
@@ -313,51 +294,18 @@ def _is_about_a_volume(message: str) -> bool:
     return "persistentvolumeclaim" in message.lower() or "volume" in message.lower()
 
 
-def _engine_crashing(pod: Pod, _: datetime) -> str | None:
-    engine = pod.container(CONTAINER)
-    if engine is None or engine.last_end is None:
-        return None
-    if engine.last_end.exit_code == USAGE_ERROR:
-        return f"the engine refuses one of its flags, exit code {_last_words(engine)}"
-    if engine.restart_count < CRASHES:
-        return None
-    return f"the engine ended {engine.restart_count} times, last with exit code {_last_words(engine)}"
-
-
 def end_of(pod: Pod, now: datetime) -> DegradedCause | None:
     """Why the engine of a pod restarted in it; None if it did not."""
-    engine = pod.container(CONTAINER)
-    if engine is None or engine.last_end is None or engine.restart_count == 0:
+    ended = group_ended(pod, now)
+    if ended is None:
         return None
-    missing = _model_not_found(pod, now)
-    if missing is not None:
-        return DegradedCause(DegradedReason.MODEL_NOT_FOUND, f"Pod {pod.metadata.name}: {missing}")
-    said = f"Pod {pod.metadata.name}: the engine ended its group, with exit code {_last_words(engine)}"
-    return DegradedCause(DegradedReason.ENGINE_CRASHING, shortened(said, _MAX_DETAIL))
+    missing = model_not_found(pod, now)
+    reason = DegradedReason.ENGINE_CRASHING if missing is None else DegradedReason.MODEL_NOT_FOUND
+    return _cause_in(pod, reason, missing or ended)
 
 
-def _last_words(engine: ContainerStatus) -> str:
-    end = engine.last_end
-    if end is None:
-        return "unknown"
-    said = _said(end.message)
-    cause = f" ({end.reason})" if end.reason not in ("", "Error") else ""
-    return f"{end.exit_code}{cause}: {said}" if said else f"{end.exit_code}{cause}"
-
-
-_REFUSED, _DETAILS = "Value error, ", " [type="
-_MANUAL = "For further information visit https://errors.pydantic.dev/"
-"""pydantic ends each error with it, below the cause."""
-
-
-def _said(message: str) -> str:
-    """The line of a termination message that names the cause: the last one, or the one that pydantic has."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if lines and lines[-1].startswith(_MANUAL):
-        for line in reversed(lines):
-            if line.startswith(_REFUSED):
-                return line.removeprefix(_REFUSED).partition(_DETAILS)[0]
-    return lines[-1] if lines else ""
+def _cause_in(pod: Pod, reason: DegradedReason, message: str) -> DegradedCause:
+    return DegradedCause(reason, shortened(f"Pod {pod.metadata.name}: {message}", _MAX_DETAIL))
 
 
 def sentences(parts: Iterable[str]) -> str:
@@ -375,7 +323,7 @@ def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None
         for pod in (*workload.current, *workload.workers):
             message = None if pod.ready else look(pod, now)
             if message is not None:
-                return DegradedCause(reason, shortened(f"Pod {pod.metadata.name}: {message}", _MAX_DETAIL))
+                return _cause_in(pod, reason, message)
         return None
 
     return check
@@ -395,16 +343,16 @@ def pod_trouble(pod: Pod, now: datetime) -> DegradedCause | None:
     for reason, look in _BEFORE_IT_RUNS.items():
         message = look(pod, now)
         if message is not None:
-            return DegradedCause(reason, shortened(f"Pod {pod.metadata.name}: {message}", _MAX_DETAIL))
+            return _cause_in(pod, reason, message)
     return None
 
 
 _CHECKS: Sequence[_Check] = (
     _will_not_fit,
-    _in_a_pod(DegradedReason.MODEL_NOT_FOUND, _model_not_found),
-    _in_a_pod(DegradedReason.VERIFICATION_UNAVAILABLE, _verification_unavailable),
+    _in_a_pod(DegradedReason.MODEL_NOT_FOUND, model_not_found),
+    _in_a_pod(DegradedReason.VERIFICATION_UNAVAILABLE, verification_unavailable),
     *(_in_a_pod(reason, look) for reason, look in _BEFORE_IT_RUNS.items()),
-    _in_a_pod(DegradedReason.ENGINE_CRASHING, _engine_crashing),
+    _in_a_pod(DegradedReason.ENGINE_CRASHING, engine_crashing),
     _group_ended,
     _pods_not_created,
     _not_within_the_deadline,

@@ -58,6 +58,7 @@ class Vllm:
     max_num_batched_tokens = staticmethod(limits.max_num_batched_tokens)
     gpu_memory_share = staticmethod(limits.gpu_memory_share)
     missing_model = staticmethod(shutdown.missing_model)
+    remedy = staticmethod(shutdown.remedy)
     settled = staticmethod(one_k.settled)
 
     def image(self, version: str, images: Mapping[str, str]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from outrider.api.json_object import Json
 from outrider.foreign.readers import LAST_WORDS
@@ -50,6 +51,25 @@ _NO_MODEL_AT = re.compile(
     r"|Invalid repository ID or local directory specified)"
     r": '(?P<path>/[^']{1,1024})'"
 )
+
+
+_REMEDIES: Mapping[str, str] = {
+    # `VllmConfig._validate_v2_model_runner`. The operator does not know what an image has.
+    "Model Runner V2 requires Triton": (
+        "Outrider starts vLLM on the V2 runner, because spec.engine.modelRunner is V2, and the image has no "
+        "Triton. To start it on V1, set spec.engine.modelRunner: Auto"
+    ),
+    "CUDA out of memory": (
+        "To leave more memory, lower spec.engine.args.gpu-memory-utilization or name fewer "
+        "spec.speculation.candidates"
+    ),
+}
+"""A part of the last line -> what to change. vLLM's other sentences have a remedy, or need the log."""
+
+
+def remedy(cause: str) -> str | None:
+    """What Outrider did and what to change after an end with this line; None where unknown."""
+    return next((change for words, change in _REMEDIES.items() if words in cause), None)
 
 
 def missing_model(log: str) -> str | None:
