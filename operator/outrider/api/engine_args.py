@@ -83,6 +83,15 @@ def loads_otherwise(args: Iterable[str]) -> bool:
     return any(flag.startswith(name) for name in names for flag in _MEMORY_FLAGS)
 
 
+_TRANSFER_FLAGS = ("kv-transfer-config", "kv-offloading-size")
+
+
+def moves_cache(args: Iterable[str]) -> bool:
+    """Whether flags, shortened or with a JSON path too, give the engine a KV connector."""
+    names = [name.replace("_", "-").partition(".")[0] for name in args]
+    return any(flag.startswith(name) for name in names for flag in _TRANSFER_FLAGS)
+
+
 def pools(args: Mapping[str, Scalar | list[Scalar]]) -> bool:
     """Whether flags make the model give embeddings or scores in place of tokens."""
     return any(args.get(flag, values[0]) not in values for flag, values in POOLING_FLAGS.items())

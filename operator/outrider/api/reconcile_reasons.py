@@ -173,6 +173,14 @@ class DegradedReason(Reason):
         "speculation.config.use_heterogeneous_vocab: true.",
         "guide/weights.md",
     )
+    TRANSFER_PEER_DIFFERS = (
+        "TransferPeerDiffers",
+        Need.PERSON,
+        "`engine.kvTransferPeer` names a model with another target, vLLM release or drafter, or another "
+        "largest K. A KV connector needs the same on both sides. The pods of before keep serving.",
+        "Set what the message names to the same value in both models. Outrider continues within 30 s.",
+        "guide/prefill-decode.md",
+    )
     WILL_NOT_FIT = (
         "WillNotFit",
         Need.PERSON,

@@ -98,6 +98,14 @@ class SpeculativeModel(ApiModel):
         return len(name) <= MAX_NAME_LENGTH and re.fullmatch(_NAME_PATTERN, name) is not None
 
     @rule(
+        "!has(self.spec.engine) || !has(self.spec.engine.kvTransferPeer) || "
+        "self.spec.engine.kvTransferPeer != self.metadata.name",
+        "spec.engine.kvTransferPeer: '{metadata.name}' is this model; name the model at the other end",
+    )
+    def _its_peer_is_another(self) -> bool:
+        return self.spec.engine.kv_transfer_peer != self.metadata.name
+
+    @rule(
         f"self.spec.parallelism.nodes == 1 || size(self.metadata.name) <= {MAX_GROUP_NAME_LENGTH}",
         f"metadata.name: '{{metadata.name}}' is too long for several parallelism.nodes; write at most "
         f"{MAX_GROUP_NAME_LENGTH} characters",

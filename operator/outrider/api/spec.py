@@ -126,6 +126,9 @@ class Engine(ApiModel):
     """Flags of the engine without leading dashes. Example: `max-num-seqs: 64`. True sets a flag and false its
     `--no-` form. A list gives several values, and an object is passed as JSON. A missing key leaves the flag
     to vLLM. Admission refuses flags that other fields set."""
+    kv_transfer_peer: Name | None = None
+    """SpeculativeModel in this namespace at the other end of the KV connector: the decode side of a prefill
+    side, or the reverse. Outrider does not roll out speculation that differs between both."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 8000
     """Port of the engine's HTTP server in the pod. Default: 8000."""
 

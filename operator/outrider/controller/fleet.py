@@ -62,6 +62,7 @@ class TunedModel:
     stored_order: LaunchOrder = field(default_factory=LaunchOrder)
     """The last order of the tuner, whether it is allowed or not."""
     searches_text: bool = False  # whether drafts come from the text (n-gram, suffix) and not from a model
+    moves_cache: bool = False  # whether its KV cache comes from other engines or places
     returned_table: Schedule | None = None
     """The static schedule of the last good revision, if it serves because the rollout of the spec failed."""
 

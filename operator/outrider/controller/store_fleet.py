@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from outrider.api.annotations import read_instructions
+from outrider.api.engine_args import moves_cache
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.spec import Spec
 from outrider.cluster.objects import Pod
@@ -105,6 +106,7 @@ class StoreFleet:
             replicas=spec.replicas,
             ranks=spec.parallelism.data,
             relaunching=RelaunchPolicy.of(spec),
+            moves_cache=moves_cache(spec.engine.args),
             searches_text=TRAITS[spec.speculation.method].searches_text,
             stored_order=self._order(Owner(metadata.namespace, metadata.name, metadata.uid)),
             returned_table=self._returned_table(key, spec),

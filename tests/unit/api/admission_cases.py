@@ -483,6 +483,13 @@ ENGINES = (
     _spec("a tag as version", "write three numbers, such as 0.33.0", engine={"version": "latest"}),
     _spec("two numbers as version", "'0.33' is not a version", engine={"version": "0.33"}),
     _spec("a version of a build", engine={"version": "0.33.0.post1+cu129"}),
+    _spec("the other side of a KV connector", engine={"kvTransferPeer": "qwen-prefill"}),
+    _spec(
+        "a model as its own other side",
+        "spec.engine.kvTransferPeer: 'qwen' is this model",
+        engine={"kvTransferPeer": "qwen"},
+    ),
+    _spec("another side that is no name", "spec.engine.kvTransferPeer", engine={"kvTransferPeer": "Qwen/8B"}),
     _spec("a privileged port", "spec.engine.port", engine={"port": 80}),
     _args(
         "flags of all kinds", max__num__seqs=64, enforce__eager=True, dtype="bfloat16", middleware=["a", "b"]

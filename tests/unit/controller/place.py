@@ -255,3 +255,17 @@ async def a_failed_rollout(**spec: Any) -> Deployments:
     assert deployments.image == "engine:2"
     await deployments.gives_up()
     return deployments
+
+
+CONNECTOR = {"kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+DRAFTS = {"method": "mtp", "numSpeculativeTokens": 3}
+
+
+def a_decode_side(**speculation: Any) -> Place:
+    engine = {"image": "engine:1", "args": CONNECTOR, "kvTransferPeer": "prefill"}
+    return Place(a_raw_model(engine=engine, speculation=DRAFTS | speculation))
+
+
+def a_prefill_side(**speculation: Any) -> dict[str, Any]:
+    engine = {"image": "engine:1", "args": CONNECTOR, "kvTransferPeer": "m"}
+    return a_raw_model("prefill", uid="uid-p", engine=engine, speculation=DRAFTS | speculation)

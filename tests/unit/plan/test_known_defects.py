@@ -6,51 +6,17 @@ from typing import Any
 
 import pytest
 
-from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
-from outrider.runtimes import runtime_of
 from outrider.runtimes.vllm.known_defects import KNOWN_DEFECTS, Severity
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION
-from tests.unit.plan.factories import CACHE, CPU, a_model, a_plan, with_weights
+from tests.unit.plan.factories import CACHE, CPU
+from tests.unit.plan.launches import a_launch, advised, refused
 
-HEAD = {"drafter": {"uri": "hf://org/drafter"}}
 EVERY_STEP = {"candidates": [1, 5], "schedule": [{"numSpeculativeTokens": 1}], "tuning": {"mode": "Off"}}
 LAST_WITH_STALE_STATES, FIRST_WITHOUT = "0.31.0", "0.32.0"
+DECODE_SIDE = {"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}
 TOOLS = {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
-
-
-def a_launch(
-    method: str = "mtp",
-    *,
-    version: str = "0.33.0",
-    uri: str = "hf://org/target",
-    args: dict[str, Any] | None = None,
-    target: dict[str, Any] | None = None,
-    drafter: dict[str, Any] | None = None,
-    speculation: dict[str, Any] | None = None,
-    **spec: Any,
-) -> SpeculativeModel:
-    """target, drafter: what their config.json say, where they were downloaded."""
-    engine = {"version": version, "image": "engine:1", "args": args or {}, **spec.pop("engine", {})}
-    weights = HEAD if method in ("eagle3", "draft_model", "dflash") else {}
-    cache = {} if target is None and drafter is None else {"cache": CACHE}
-    model = a_model(
-        uri=uri, method=method, speculation={**weights, **(speculation or {})}, engine=engine, **cache, **spec
-    )
-    return with_weights(model, target or {}, drafter or {}) if cache else model
-
-
-def refused(model: SpeculativeModel) -> str | None:
-    problems = a_plan(model).problems
-    assert all(reason is DegradedReason.UNSUPPORTED for reason, _ in problems)
-    return problems[0][1] if problems else None
-
-
-def advised(model: SpeculativeModel) -> str:
-    """Of known defects. `tests/unit/plan/test_model_runner.py` has the advice about runners."""
-    texts = runtime_of(model.spec).advice(model.spec, model.status.weights)
-    return " | ".join(text for text in texts if text.startswith("vLLM "))
 
 
 STALE = "reads a stale state"
@@ -147,8 +113,8 @@ def test_an_unknown_architecture_is_launched_and_the_status_says_what_is_not_kno
         (a_launch("ngram", args={"enable-lora": True}), 20284),
         (a_launch("eagle3", args={"enable-lora": True}), 26679),
         (a_launch("draft_model", version="0.31.0", speculation={"tuning": {"mode": "Off"}}), 49548),
-        (a_launch("mtp", args={"kv-transfer-config": '{"kv_connector":"NixlConnector"}'}), 54926),
-        (a_launch("mtp", args={"kv-transfer-config.kv_role": "kv_consumer"}), 49230),
+        (a_launch("mtp", args={"kv-transfer-config": DECODE_SIDE}), 54926),
+        (a_launch("mtp", args={f"kv-transfer-config.{key}": DECODE_SIDE[key] for key in DECODE_SIDE}), 49230),
         (a_launch("eagle3", parallelism={"pipeline": 2}), 55623),
     ],
     ids=lambda part: str(part) if isinstance(part, int) else "",

@@ -60,7 +60,15 @@ from tests.unit.controller.factories import (
     stuck_setup,
     unscheduled,
 )
-from tests.unit.controller.place import TARGET, TOO_LARGE, Place, a_failed_rollout, begun
+from tests.unit.controller.place import (
+    TARGET,
+    TOO_LARGE,
+    Place,
+    a_decode_side,
+    a_failed_rollout,
+    a_prefill_side,
+    begun,
+)
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.launching import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
@@ -120,6 +128,12 @@ async def unfit_drafter() -> Found:
     speculation = {"method": "eagle3", "numSpeculativeTokens": 3, "drafter": {"uri": "hf://org/drafter"}}
     place = await begun(speculation=speculation)
     await place.downloads(done={"model": TARGET, "drafter": {**TARGET, "hiddenSize": 1}})
+    return await after(place)
+
+
+async def unlike_its_peer() -> Found:
+    place = a_decode_side()
+    place.store.models.put(a_prefill_side(numSpeculativeTokens=7))
     return await after(place)
 
 
@@ -184,6 +198,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.CHECKSUM_MISMATCH, lambda: downloading(DegradedReason.CHECKSUM_MISMATCH)),
     (DegradedReason.DOWNLOAD_FAILED, lambda: downloading(DegradedReason.DOWNLOAD_FAILED)),
     (DegradedReason.DRAFTER_MISMATCH, unfit_drafter),
+    (DegradedReason.TRANSFER_PEER_DIFFERS, unlike_its_peer),
     (DegradedReason.WILL_NOT_FIT, lambda: after(Place(a_raw_model(**TOO_LARGE)))),
     (DegradedReason.NAME_TAKEN, taken),
     (DegradedReason.APPLY_REFUSED, refused),

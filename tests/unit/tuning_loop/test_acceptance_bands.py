@@ -126,6 +126,25 @@ def test_a_drafter_that_never_fitted_is_broken_and_the_message_says_what_to_chec
     assert "spec.speculation.drafter" in said.message
 
 
+CONNECTED = replace(MODEL, moves_cache=True)
+
+
+@pytest.mark.parametrize("first", [0.01, 0.3])
+def test_drafts_that_are_lost_beside_a_kv_connector_name_it_as_a_cause(first: float) -> None:
+    said = judged(first, history=(20, 2000), model=CONNECTED)
+    assert said is not None
+    assert "Some connectors do not move the drafter's part of the cache" in said.message
+
+
+@pytest.mark.parametrize(
+    ("first", "model"), [(0.7, CONNECTED), (0.01, MODEL), (0.01, replace(TEXT_SEARCH, moves_cache=True))]
+)
+def test_a_kv_connector_is_no_cause_of_sound_drafts_or_without_one(first: float, model: TunedModel) -> None:
+    said = judged(first, history=(20, 2000), model=model)
+    assert said is not None
+    assert "connector" not in said.message
+
+
 def test_a_drafter_that_fitted_before_is_not_broken() -> None:
     assert reason(judged(0.01, history=(1400, 2000))) == DrafterReason.POOR
 

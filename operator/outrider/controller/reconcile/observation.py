@@ -119,7 +119,7 @@ class Observer:
             group_ended=groups.group_ended,
             overdue=groups.overdue,
             shortage=_missing_memory(model.spec, weights),
-            known=_known_issues(model),
+            known=self._known_issues(model),
         )
         statements = judge(workload, self._now(), above=above, besides=besides)
         waiting = workload.current_ready < workload.wanted or besides is not None
@@ -167,6 +167,18 @@ class Observer:
         weights = stored.status.weights if stored is not None else None
         return _report(key, workload, blocked(cause), wanted, requeue_after_seconds, weights)
 
+    def _known_issues(self, model: SpeculativeModel) -> tuple[str, ...]:
+        """The known issues of this launch, one sentence each. They do not prevent it."""
+        known = runtime_of(model.spec).advice(model.spec, model.status.weights)
+        peer = model.spec.engine.kv_transfer_peer
+        if peer is None or self._store.models.get(Key(model.metadata.namespace, peer)) is not None:
+            return known
+        missing = (
+            f"spec.engine.kvTransferPeer names {peer}, and the namespace has no such SpeculativeModel, so "
+            "speculation on both sides is not compared; create it, or remove the field"
+        )
+        return (*known, missing)
+
     def _deployments(self, key: Key, wanted: Plan) -> tuple[Deployment, ...]:
         names = (key.name, canary_deployment(key.name)) if wanted.canary_revision else (key.name,)
         cache = self._store.children[DEPLOYMENTS]
@@ -189,11 +201,6 @@ def _advice_at_the_start(model: SpeculativeModel, weights: WeightsStatus | None)
     if model.spec.replicas > 1 and each_pod_downloads(model.spec):
         return _EACH_DOWNLOADS
     return f"Note: {weights.advice}" if weights is not None and weights.advice is not None else None
-
-
-def _known_issues(model: SpeculativeModel) -> tuple[str, ...]:
-    """The known issues of this launch, one sentence each. They do not prevent it."""
-    return runtime_of(model.spec).advice(model.spec, model.status.weights)
 
 
 def _missing_memory(spec: Spec, weights: WeightsStatus | None) -> Shortage | None:

@@ -37,6 +37,7 @@ from outrider.controller.watch import WriteThroughStore
 from outrider.engine.signing import SigningKey
 from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
 from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
+from outrider.plan.transfer_peer import difference
 from outrider.transport import pod_http
 
 log = logging.getLogger(__name__)
@@ -218,6 +219,10 @@ class Reconciler:
         this.wanted = self._planned(this, this.order)
         if this.wanted.problems:
             raise Blocked(DegradedCause(*this.wanted.problems[0]))
+        unlike = self._unlike_its_peer(this)
+        if unlike is not None:
+            cause = DegradedCause(DegradedReason.TRANSFER_PEER_DIFFERS, unlike)
+            raise Blocked(cause, _OBSTACLE_SECONDS)
         if this.wanted.download is None:
             this.wanted = await self._rollouts.follow(
                 this.key, this.rendered, this.wanted, lambda: self._planned(this, LaunchOrder())
@@ -226,6 +231,14 @@ class Reconciler:
     def _planned(self, this: _Pass, order: LaunchOrder) -> Plan:
         serving = self._observer.serving(this.key, this.rendered)
         return this.rendered.plan(keys=this.keys, order=order, serving=serving, kubernetes=this.kubernetes)
+
+    def _unlike_its_peer(self, this: _Pass) -> str | None:
+        """The difference from the model at the other end of the KV connector; None if it is unknown."""
+        name = this.model.spec.engine.kv_transfer_peer
+        peer = None if name is None else self._store.models.get(Key(this.key.namespace, name))
+        if name is None or peer is None or peer.model is None:
+            return None
+        return difference(this.model.spec, peer.model.spec, name=name)
 
     async def _apply(self, this: _Pass) -> None:
         obstacle = await self._groups.obstacle(this.model)

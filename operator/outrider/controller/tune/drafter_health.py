@@ -67,7 +67,10 @@ def drafter_health(
     else:
         reason = next((band for least, band in _BANDS if acceptance.first >= least), DrafterReason.POOR)
     status = ConditionStatus.TRUE if reason in _HEALTHY else ConditionStatus.FALSE
-    return ConditionUpdate(status, reason, " ".join(_sentences(reason, acceptance, answers)))
+    sentences = [*_sentences(reason, acceptance, answers)]
+    if outcome.model.moves_cache and reason not in _HEALTHY and not outcome.model.searches_text:
+        sentences.append(_MOVED)
+    return ConditionUpdate(status, reason, " ".join(sentences))
 
 
 _BANDS = (
@@ -91,6 +94,12 @@ _ADVICE = {
         " that was trained on such text."
     ),
 }
+
+
+_MOVED = (
+    "The engine has a KV connector. Some connectors do not move the drafter's part of the cache, and drafts"
+    " are then lost without an error (vllm#54926). Compare with an engine without the connector."
+)
 
 
 def _sentences(reason: DrafterReason, acceptance: Acceptance | None, answers: Answers) -> Iterator[str]:

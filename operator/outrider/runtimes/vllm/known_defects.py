@@ -14,6 +14,7 @@ from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.resources import uses_gpu
 from outrider.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout, recurrent
+from outrider.runtimes.vllm.kv_transfer import transfer
 from outrider.runtimes.vllm.limits import canonical
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.runtimes.vllm.runner import TablePlace, launch_form
@@ -173,6 +174,14 @@ def _cut_context(launch: Launch) -> bool | None:
     return None if longest is None or drafted is None else drafted < longest
 
 
+def _between_engines(launch: Launch) -> bool:
+    try:
+        found = transfer(launch.spec)
+    except ValueError:
+        return False
+    return found is not None and found.between_engines and not TRAITS[launch.method].searches_text
+
+
 _SAFE_LOOKUP = 8
 _RELAYS = (Method.EAGLE3, Method.DSPARK)
 
@@ -300,13 +309,14 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
     ),
     KnownDefect(
         "transferred-cache",
-        "users report engines that accept fewer drafts, or end, if their KV cache comes from prefill engines "
-        "with other speculation",
-        "set the same speculation on both sides, and compare with `outrider verify`",
+        "users report decode engines that accept fewer drafts, or end. The prefill engine had other "
+        "speculation, or the connector did not move the drafter's part of the cache",
+        "set the same speculation on both sides, name the other side in spec.engine.kvTransferPeer, and "
+        "watch the condition DrafterHealthy",
         (49230, 54926),
         Severity.ADVISED,
-        "engine.args has kv-transfer-config",
-        lambda launch: launch.sets("kv-transfer-config"),
+        "kv-transfer-config names a connector between engines, and the drafter has weights",
+        _between_engines,
         since=(0, 26),
     ),
     KnownDefect(

@@ -19,6 +19,7 @@ from outrider.runtimes.vllm import (
     environment,
     heads,
     known_defects,
+    kv_transfer,
     limits,
     methods,
     nodes,
@@ -78,16 +79,18 @@ class Vllm:
             or adaptive_verification.refusal(spec)
             or runner.runner_refusal(spec)
             or heads.refusal(spec, weights)
+            or kv_transfer.refusal(spec)
             or known_defects.refusal(spec, weights)
             or _stock_image_refusal(spec)
         )
 
     def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
-        """That K stays or changes on V1, known defects, unknown flags, and drafters of another method."""
+        """That K stays or changes on V1, known defects, KV connectors, unknown flags, and other drafters."""
         launched = one_k.settled(spec, weights)
         of_k = (one_k.advice(spec, weights), runner.advice(launched))
         known = known_defects.advice(launched, weights)
-        return (*(text for text in of_k if text is not None), *known, *additions.advice(spec))
+        beside = (*kv_transfer.advice(launched), *additions.advice(spec))
+        return (*(text for text in of_k if text is not None), *known, *beside)
 
     def container(self, launch: EngineLaunch, *, served_name: str) -> EngineContainer:
         """The API server, with the plugin behind its launcher, or stock; or a worker without a server.
