@@ -14,7 +14,7 @@ BENCH = (
 )
 _SWEPT = "--streams 1,8 --k 0 --k 3 --seconds 3 --rounds 2"
 SWEEP = f"outrider sweep {_TRIAL} {_SWEPT} {_CLIENT} --yes --save twin.json"
-VERIFY = "outrider verify checked -n default --yes --tokens 32 --samples 100"
+VERIFY = "outrider verify checked -n default --yes --no-structured --tokens 32 --samples 100"
 LEFT_OUT = "…"
 PROMPT = re.compile(r"^\$ ((?:outrider|kubectl) .+)$")
 
