@@ -85,6 +85,22 @@ def test_the_published_drafter_of_a_model_is_proposed() -> None:
     }
 
 
+def test_json_names_the_published_drafters_with_method_length_source_and_day() -> None:
+    found = json.loads(plan(*QWEN, "--json").stdout)["known_drafters"]
+    assert {
+        "target": "Qwen/Qwen3-8B",
+        "uri": "hf://z-lab/Qwen3-8B-DFlash-b16",
+        "method": "dflash",
+        "draft_tokens": 15,
+        "source": "README of github.com/z-lab/dflash at 44947fb",
+        "read": "2026-04-26",
+    } in found
+
+
+def test_a_model_without_published_drafters_has_no_section_of_them() -> None:
+    assert "Published drafters" not in plan("--model", "Qwen2.5-7B", "--gpu", "H100").stdout
+
+
 def test_a_model_without_a_published_drafter_drafts_from_its_own_text_and_says_so() -> None:
     result = plan("--model", "Qwen2.5-7B", "--gpu", "H100")
     assert "method: ngram" in result.stdout

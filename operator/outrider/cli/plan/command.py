@@ -38,14 +38,14 @@ def plan(
     text = None if made is None else text_of(made, answer.proposal)
     verdict = answer.memory.verdict
     if form is not None:
-        typer.echo(printed(json_of(wanted.question, answer, made), form))
+        typer.echo(printed(json_of(wanted.question, answer, made, wanted.known_drafters), form))
     elif manifest and text is not None:
         typer.echo(text, nl=False)
     elif manifest:
         say("plan", _no_manifest(answer))
         raise typer.Exit(ExitCode.NOT_WELL if verdict is Verdict.TOO_LARGE else ExitCode.CANNOT)
     else:
-        typer.echo(text_of_forecast(wanted.question, answer, text))
+        typer.echo(text_of_forecast(wanted.question, answer, text, wanted.known_drafters))
     if verdict is Verdict.TOO_LARGE:
         raise typer.Exit(ExitCode.NOT_WELL)
     if verdict is Verdict.NOT_KNOWN:

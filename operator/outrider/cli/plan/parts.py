@@ -28,7 +28,8 @@ from outrider.sizing.drafters import (
 )
 from outrider.sizing.gpus import GPUS, Gpu, gpu_named, gpu_of_product
 from outrider.sizing.hf_config import QUANTIZATION_FILES, UNKNOWN_WEIGHTS, ConfigError, read_config
-from outrider.sizing.models import KNOWN_MODELS, as_published, known_model, precision_in, same_model
+from outrider.sizing.models import KNOWN_MODELS, as_published, known_model, same_model
+from outrider.sizing.names import precision_in
 from outrider.sizing.sources import Evidence, Source
 from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability
 

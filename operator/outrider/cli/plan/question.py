@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from outrider.cli.plan.parts import (
 from outrider.runtimes import RUNTIMES
 from outrider.sizing.forecast import Forecast, Question
 from outrider.sizing.gpus import Gpu
+from outrider.sizing.known_drafters import KnownDrafter, drafters_of
 from outrider.sizing.manifest import new_manifest, with_memory_share, with_proposal
 from outrider.sizing.memory import Load, Verdict
 from outrider.sizing.proposal import Proposal
@@ -48,6 +49,11 @@ class Asked:
     uri: str
     drafter_uri: str | None
     memory_share: float | None  # as given; None: left to file and engine
+
+    @property
+    def known_drafters(self) -> Sequence[KnownDrafter]:
+        """Published drafters of the target."""
+        return drafters_of(self.uri)
 
     def manifest(self, answer: Forecast) -> dict[str, JsonValue] | None:
         """The manifest with the proposal; None where the file is judged as it is, or none can be proposed."""

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from outrider.sizing.forecast import Expectation, Forecast, Question
 from outrider.sizing.hf_config import UNKNOWN_WEIGHTS
+from outrider.sizing.known_drafters import KnownDrafter
 from outrider.sizing.memory import Verdict
 from outrider.sizing.sources import Evidence
 from outrider_protocol.methods import Method
@@ -20,7 +21,9 @@ _CLEARLY = 1.02
 """Ratio by which another K must be faster to get a line."""
 
 
-def text_of_forecast(question: Question, answer: Forecast, manifest: str | None) -> str:
+def text_of_forecast(
+    question: Question, answer: Forecast, manifest: str | None, drafters: Sequence[KnownDrafter]
+) -> str:
     """All sections as text. ``*`` marks what rests on an assumption."""
     parts = [_head(question, answer), *_memory(question, answer)]
     if answer.no_speeds is not None:
@@ -35,11 +38,23 @@ def text_of_forecast(question: Question, answer: Forecast, manifest: str | None)
         parts += ["", "A manifest to start with", manifest.rstrip()]
     elif question.fixed is not None and answer.no_speeds is None:
         parts += ["", "K is that of the file. --task TASK proposes another schedule."]
+    parts += _known_drafters(question, drafters)
     parts += ["", "Where the numbers come from (* rests on an assumption)"]
     for word in Evidence:
         sources = [f"{s.what}: {s.where}" for s in answer.sources if s.evidence is word]
         parts += [line for text in sources for line in _wrapped(f"  {word:9} {text}", " " * 12)]
     return "\n".join(parts)
+
+
+def _known_drafters(question: Question, drafters: Sequence[KnownDrafter]) -> list[str]:
+    if not drafters:
+        return []
+    parts = ["", f"Published drafters of {question.target.name}, neither downloaded nor checked"]
+    for each in drafters:
+        length = "" if each.draft_tokens is None else f", {each.draft_tokens} draft tokens"
+        parts.append(f"  {each.method:9} {each.uri}{length}")
+    sources = dict.fromkeys(f"{each.source}, {each.read}" for each in drafters)
+    return [*parts, *_wrapped(f"  read in {'; '.join(sources)}", "  ")]
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
@@ -214,7 +229,10 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def json_of(
-    question: Question, answer: Forecast, manifest: Mapping[str, JsonValue] | None
+    question: Question,
+    answer: Forecast,
+    manifest: Mapping[str, JsonValue] | None,
+    drafters: Sequence[KnownDrafter],
 ) -> dict[str, object]:
     """The same for programs, in bytes, tokens per second and dollars."""
     held = answer.memory
@@ -257,6 +275,7 @@ def json_of(
         "candidates": answer.proposal.candidates,
         "schedule": answer.proposal.schedule.to_wire(),
         "sources": [asdict(source) for source in (*answer.proposal.sources, *answer.sources)],
+        "known_drafters": [asdict(each) | {"read": each.read.isoformat()} for each in drafters],
         "warnings": answer.warnings,
         "manifest": manifest,
     }
