@@ -42,9 +42,9 @@ class Token:
 Answer = tuple[Token, ...]
 
 
-def answer(engine: Engine, prompt: str) -> Answer:
+def answer(engine: Engine, prompt: str, *, tokens: int = TOKENS) -> Answer:
     """The greedy answer to one prompt."""
-    body = completion_body(TOKENS, prompt) | {"logprobs": RANKED, "return_tokens_as_token_ids": True}
+    body = completion_body(tokens, prompt) | {"logprobs": RANKED, "return_tokens_as_token_ids": True}
     with engine.client() as client:
         response = client.post("/v1/completions", json=body)
     response.raise_for_status()
@@ -64,10 +64,12 @@ def answers_alone(engine: Engine, prompts: Sequence[str] = PROMPTS) -> list[Answ
     return [answer(engine, prompt) for prompt in prompts]
 
 
-def answers_together(engine: Engine, prompts: Sequence[str] = PROMPTS) -> list[Answer]:
+def answers_together(
+    engine: Engine, prompts: Sequence[str] = PROMPTS, *, tokens: int = TOKENS
+) -> list[Answer]:
     """All prompts at once."""
     with ThreadPoolExecutor(len(prompts)) as pool:
-        return list(pool.map(lambda prompt: answer(engine, prompt), prompts))
+        return list(pool.map(lambda prompt: answer(engine, prompt, tokens=tokens), prompts))
 
 
 @dataclass(frozen=True, slots=True)

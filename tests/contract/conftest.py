@@ -32,13 +32,33 @@ SHARING = {
     "test_versions",
 }
 """Files of these engines. One worker runs them all, so that it alone starts the engines."""
-HEADS = {"test_eagle3", "test_mtp", "test_v2", "test_v2_long", "test_vocabulary"}
+HEADS = {"test_eagle3", "test_mtp", "test_vocabulary"}
 """They need the answers of the plain engine and no other. A second one is cheaper than a third of the run on
 one worker."""
-LONGEST_FIRST = ("test_twin", "test_acceptance", "test_sweep", "test_crash", "test_preemption", "test_drain")
+INTERPRETED = {"test_v2", "test_v2_long"}
+"""The same for vLLM's V2 runner, whose steps are slow: beside the heads, not behind them."""
+GROUPS = {"shared engines": SHARING, "heads": HEADS, "interpreted": INTERPRETED}
+"""Files that one worker runs, in the order in which workers take them."""
+LONGEST_FIRST = (
+    "test_twin",
+    "test_alternating_text",
+    "test_acceptance",
+    "test_sweep",
+    "test_crash",
+    "test_adaptive_launch",
+    "test_adaptive_verification",
+    "test_v2_k0",
+    "test_preemption",
+    "test_drain",
+)
 """Of the other files, so that no worker is left with a long one at the end."""
 
 _terms = count(1)
+
+
+def group_of(stem: str) -> str | None:
+    """The group of a file, by its name without an ending; None for a file of its own."""
+    return next((name for name, files in GROUPS.items() if stem in files), None)
 
 
 class FilesByEngine(LoadFileScheduling):
@@ -49,8 +69,7 @@ class FilesByEngine(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
-        stem = Path(file).stem
-        return "shared engines" if stem in SHARING else "heads" if stem in HEADS else file
+        return group_of(Path(file).stem) or file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesByEngine | None:
@@ -63,14 +82,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         stem = item.path.stem
-        if item.path.parent == here and _asks_for_shared_engines(item) and stem not in SHARING | HEADS:
+        if item.path.parent == here and _asks_for_shared_engines(item) and group_of(stem) is None:
             raise pytest.UsageError(f"{stem} shares an engine: name it in SHARING of {__file__}")
 
     def place(item: pytest.Item) -> int:
-        stem = item.path.stem
-        if item.path.parent != here or stem in SHARING:
-            return 0
-        return 1 if stem in HEADS else (*LONGEST_FIRST, stem).index(stem) + 2
+        name = group_of(item.path.stem) or item.path.stem
+        return 0 if item.path.parent != here else (*GROUPS, *LONGEST_FIRST, name).index(name)
 
     items.sort(key=place)
 

@@ -135,6 +135,20 @@ def sometime(found: Iterator[T], holds: Callable[[T], bool], *, tries: int = TRI
     raise AssertionError(f"in none of {tries} tries: {seen}")
 
 
+def assert_a_lone_request_is_in_its_cell(engine: Engine, term: int, *, k: int, tokens: int) -> Samples:
+    """What is counted of a single request: every step in the cell of batch size 1 and of this K."""
+    engine.put(a_push(term=term, schedule=a_constant(k))).raise_for_status()
+    before = scrape(engine)
+    engine.complete(max_tokens=tokens)
+    counted, cell = settled(engine, before=before, tokens=tokens), {"batch": "1", "k": str(k)}
+    assert set(counted.by("outrider:steps_total", "batch")) == {"1"}
+    assert set(counted.by("outrider:steps_total", "k")) == {str(k)}
+    assert counted.total("outrider:emitted_tokens_total", **cell) == tokens
+    positions = counted.by("outrider:draft_tokens_total", "position", **cell)
+    assert sorted(positions) == [str(position) for position in range(k)]
+    return counted
+
+
 def assert_every_token_is_counted(engine: Engine, term: int, *, ks: Sequence[int]) -> None:
     """While the table changes from one of ``ks`` to the next; every sum agrees with vLLM's own."""
     before, generated = scrape(engine), 0

@@ -22,6 +22,7 @@ from tests.contract.measuring import Samples, run_streams, scrape, settled
 from tests.contract.v2 import CANDIDATES, FEW, SCHEDULING, SHORT, STREAMS, a_launch, counted_at
 
 pytestmark = pytest.mark.contract
+INTERPRETED = pytest.mark.nightly("the interpreter takes 50 ms per step")
 
 ADAPTIVE = {**EAGLE3, "enable_adaptive_verification": True}
 SYNCHRONOUS, ASYNCHRONOUS = SCHEDULING
@@ -108,6 +109,7 @@ def test_k_0_drafts_nothing_and_leaves_nothing_to_trim(trimming: Engine, term: i
     assert not counted.disagreements()
 
 
+@INTERPRETED
 def test_counts_stay_true_while_the_table_changes_all_the_time(trimming: Engine, term: int) -> None:
     before = scrape(trimming)
     answers, changes = across_changes(trimming, term, CANDIDATES, FEW[:2])
@@ -123,6 +125,7 @@ def test_the_state_says_that_trimmed_drafts_are_counted(trimming: Engine) -> Non
     assert (state["liveTuning"], state["problems"]) == ({"possible": True, "reason": None}, [])
 
 
+@INTERPRETED
 def test_the_numbers_also_come_from_a_worker_in_a_process_of_its_own(
     plugin: Path, tmp_path: Path, term: int
 ) -> None:

@@ -13,8 +13,8 @@ from examples.models.mimo import assemble
 from examples.models.pad import WEIGHTS
 from outrider_protocol.releases import Runner
 from tests.contract import asynchronous, quick_start
-from tests.contract.answers import PROMPTS, TOKENS, Answer, compare
-from tests.contract.engine import EAGLE3, Engine, Launch
+from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_together, compare
+from tests.contract.engine import DRAFT_MODEL, EAGLE3, Engine, Launch
 from tests.contract.equality import across_changes, assert_equal_up_to_noise, drafted
 from tests.contract.gaps import push
 from tests.contract.measuring import Samples, run_streams, scrape, settled
@@ -50,6 +50,14 @@ def an_mtp_launch(scheduling: str, folder: Path) -> Launch:
     return replace(launch, candidates=(0, 1, 2), flags=("--model", str(checkpoint)))
 
 
+def a_launch_of(method: str, scheduling: str, folder: Path) -> Launch:
+    """A launch of one of these methods on V2."""
+    if method == "mtp":
+        return an_mtp_launch(scheduling, folder)
+    speculation = {"eagle3": EAGLE3, "draft_model": DRAFT_MODEL, "ngram_gpu": NGRAM_GPU}[method]
+    return a_launch(scheduling, speculation=speculation)
+
+
 def is_asynchronous(engine: Engine) -> bool:
     """Whether its steps have been scheduled while the step before was computed."""
     return asynchronous.QUEUED in engine.log_file.read_text(errors="replace")
@@ -78,6 +86,29 @@ def assert_drafts_follow(engine: Engine, term: int, *, ks: Sequence[int] = (0, 3
         counted = counted_at(engine, term, epoch, k, f"drafts{k}_")
         assert sorted(counted.by("outrider:draft_tokens_total", "position")) == [str(i) for i in range(k)]
         assert not counted.disagreements()
+
+
+def assert_each_k_runs(
+    engine: Engine, term: int, plain: Sequence[Answer], ks: Sequence[int], name: str
+) -> float:
+    """Each K in turn without a restart: its drafts, the tokens of no speculation, and vLLM's own sums.
+
+    Returns:
+        accepted tokens, of `SHORT` tokens of each of `FEW` requests under each K.
+    """
+    accepted = 0.0
+    compared, expected = Comparison((), ()), [answer[:SHORT] for answer in plain[: len(FEW)]]
+    for epoch, k in enumerate(ks, start=1):
+        push(engine, term, epoch, k)
+        before = scrape(engine)
+        answers = answers_together(engine, FEW, tokens=SHORT)
+        counted = settled(engine, before=before, tokens=len(FEW) * SHORT)
+        assert sorted(counted.by("outrider:draft_tokens_total", "position")) == [str(i) for i in range(k)]
+        assert not counted.disagreements()
+        accepted += counted.total("outrider:accepted_tokens_total")
+        compared += compare(expected, answers)
+    assert_equal_up_to_noise(compared, f"v2_{name}_each")
+    return accepted
 
 
 def assert_pushes_change_no_token(
