@@ -34,18 +34,22 @@ class Target(StrEnum):
     CPU = "cpu"
     TWIN = "twin"
     """The image of the CPU with the simulated engine on top."""
+    PLUGIN = "plugin"
+    """The plugin alone, which an init container copies beside vLLM's own image."""
 
 
 DOCKERFILES: Mapping[Target, Path] = {
     Target.GPU: ROOT / "engine_image" / "Dockerfile",
     Target.CPU: ROOT / "engine_image" / "Dockerfile.cpu",
     Target.TWIN: ROOT / "engine_image" / "testing" / "twin" / "Dockerfile",
+    Target.PLUGIN: ROOT / "engine_image" / "Dockerfile.plugin",
 }
 PLUGIN = ("outrider-engine", "outrider-protocol")
 PACKAGES: Mapping[Target, tuple[str, ...]] = {
     Target.GPU: PLUGIN,
     Target.CPU: PLUGIN,
     Target.TWIN: ("outrider-twin",),
+    Target.PLUGIN: PLUGIN,
 }
 """What each image adds to its base, the plugin itself first."""
 _ARGUMENTS: Mapping[str, str] = {"outrider_protocol": "PROTOCOL"}
@@ -79,7 +83,7 @@ VLLM_IMAGE = "vllm/vllm-openai"
 
 
 DEFAULT_VERSIONS: Mapping[Target, str] = {Target.GPU: DEFAULT, Target.CPU: CPU}
-"""Which vLLM an image has by default. The simulated engine has that of its base."""
+"""Which vLLM an image has by default. The simulated engine has that of its base, the plugin alone none."""
 
 
 def default_base(target: Target) -> str | None:
@@ -164,7 +168,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--platform",
         choices=PROCESSORS,
-        help="of the cluster's nodes. Default for gpu: linux/amd64; else this machine's",
+        help="of the cluster's nodes. Default for gpu and plugin: linux/amd64; else this machine's",
     )
     options = parser.parse_args(arguments)
     base, version = options.base, options.vllm_version or DEFAULT_VERSIONS.get(options.target)
@@ -172,7 +176,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("`twin` needs --base: the tag of the CPU engine that it extends")
     if base is None and options.target is Target.GPU:
         base = by_digest(f"{VLLM_IMAGE}:v{version}")
-    wanted = options.platform or ("linux/amd64" if options.target is Target.GPU else None)
+    published = options.target in (Target.GPU, Target.PLUGIN)
+    wanted = options.platform or ("linux/amd64" if published else None)
     processor = platform.machine() if wanted is None else PROCESSORS[wanted]
     given = {"VLLM_VERSION": version, "BASE": base}
     with tempfile.TemporaryDirectory() as context:

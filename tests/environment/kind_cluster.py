@@ -10,13 +10,21 @@ from tests.environment.place import (
     KUBERNETES,
     NODE_IMAGE,
     OPERATOR_IMAGE,
+    PLUGIN_IMAGE,
     PROMETHEUS_IMAGE,
+    STOCK_IMAGE,
     TWIN_IMAGE,
 )
 from tests.environment.records import fingerprint
 from tests.environment.runner import Stage, Work
 
-LOADED_TOGETHER = ((OPERATOR_IMAGE,), (ENGINE_IMAGE, TWIN_IMAGE), (PROMETHEUS_IMAGE,), (ADAPTER_IMAGE,))
+LOADED_TOGETHER = (
+    (OPERATOR_IMAGE,),
+    (STOCK_IMAGE, ENGINE_IMAGE, TWIN_IMAGE),
+    (PLUGIN_IMAGE,),
+    (PROMETHEUS_IMAGE,),
+    (ADAPTER_IMAGE,),
+)
 """What shares its layers is loaded in one go."""
 LOADED_IMAGES = tuple(image for images in LOADED_TOGETHER for image in images)
 OPERATOR_NAMESPACE = "outrider-system"

@@ -206,11 +206,19 @@ class DegradedReason(Reason):
         "Fixed.",
         "guide/adaptive-verification.md",
     )
+    ENGINE_IMAGE_INCOMPLETE = (
+        "EngineImageIncomplete",
+        Need.PERSON,
+        "The engine's image lacks a Python package that Outrider's plugin needs, or its Python is older than "
+        "3.11. The launcher ends before it loads weights.",
+        "Set engine.image to an image that has what the message names, or leave it out for vLLM's own.",
+        "guide/engine-image.md",
+    )
     IMAGE_PULL_FAILED = (
         "ImagePullFailed",
         Need.PERSON,
         "The kubelet cannot pull an image of the pod.",
-        "Check engine.image, the image of oci:// and the pull secret.",
+        "Check engine.image, the chart's pluginImage, the image of oci:// and the pull secret.",
     )
     CONTAINER_NOT_CREATED = (
         "ContainerNotCreated",

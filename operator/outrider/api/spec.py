@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -104,6 +105,21 @@ class ModelRunner(StrEnum):
     V2 = "V2"
 
 
+class Plugin(StrEnum):
+    """Where an engine has Outrider's plugin from."""
+
+    BAKED = "Baked"
+    INJECTED = "Injected"
+
+
+STOCK_IMAGE = (
+    "(.*/)?(vllm/vllm-[a-z0-9-]+|vllm-[a-z0-9-]*release-repo|rocm/vllm(-dev)?|nvidia/vllm)"
+    "(:[^/]*)?(@sha256:[0-9a-f]+)?"
+)
+"""Images of vLLM without Outrider's plugin, by the repository, in any registry: ``vllm/vllm-openai``,
+``public.ecr.aws/…/vllm-cpu-release-repo``, ``rocm/vllm``, ``nvcr.io/nvidia/vllm``."""
+
+
 class Engine(ApiModel):
     """The inference engine in each pod."""
 
@@ -117,8 +133,12 @@ class Engine(ApiModel):
         ),
     ] = DEFAULT_RELEASE
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Image with the engine and the Outrider plugin. With `tuning.actuation: Rollout`, any image of the
-    engine. Default: the operator's image for this version."""
+    """Image with the engine. Default: the operator's image for this version (`engineImages`), or vLLM's own,
+    vllm/vllm-openai."""
+    plugin: Plugin | None = None
+    """Where the engine has Outrider's plugin from. Injected: an init container copies it beside the engine,
+    so any image of vLLM will do. Baked: the image has it. Default: Injected if the image is vLLM's own by its
+    name, else Baked."""
     model_runner: ModelRunner = ModelRunner.AUTO
     """vLLM's model runner. Auto: the one on which K changes at the lowest cost, or vLLM's choice if K cannot
     change. docs/reference/methods.md has the list."""
@@ -131,6 +151,11 @@ class Engine(ApiModel):
     side, or the reverse. Outrider does not roll out speculation that differs between both."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 8000
     """Port of the engine's HTTP server in the pod. Default: 8000."""
+
+    @property
+    def image_is_stock(self) -> bool:
+        """Whether the named image is vLLM's own, by its name."""
+        return self.image is not None and re.fullmatch(STOCK_IMAGE, self.image) is not None
 
 
 class DeviceClaim(ApiModel):
@@ -238,6 +263,16 @@ class Spec(ApiModel):
     )
     def _token_is_used(self) -> bool:
         return self.model.secret_ref is None or self._is_from("hf://")
+
+    @rule(
+        "!has(self.engine.plugin) || self.engine.plugin != 'Baked' || !has(self.engine.image) || "
+        f"{_ROLLOUT} || !self.engine.image.matches('^{STOCK_IMAGE}$')",
+        "spec.engine.plugin: Baked says that the image has Outrider's plugin, and {engine.image} is vLLM's "
+        "own, without it. Leave plugin out, or build an image on top of it (engine_image/Dockerfile)",
+        field=".engine.plugin",
+    )
+    def _baked_images_have_the_plugin(self) -> bool:
+        return self.engine.plugin is not Plugin.BAKED or self._rolls_out or not self.engine.image_is_stock
 
     @rule(
         "!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "

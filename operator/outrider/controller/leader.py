@@ -231,6 +231,7 @@ def plan_settings(settings: Settings) -> PlanSettings:
         peers = ControlPeers(own_namespace(), settings.control_peers, clients)
     return PlanSettings(
         engine_images=settings.engine_images,
+        plugin_image=settings.plugin_image,
         image_pull_secrets=settings.engine_image_pull_secrets,
         fixed_user=settings.engine_user is EngineUser.FIXED,
         control_peers=peers,

@@ -97,6 +97,8 @@ class Settings(BaseModel):
     """Namespaces to watch, at most 100. Default: all."""
     engine_images: dict[str, str] = Field(default_factory=dict)
     """Default image per engine version, as version=image."""
+    plugin_image: Annotated[str | None, Field(min_length=1, max_length=512, pattern=r"^\S+$")] = None
+    """Image with Outrider's plugin alone, for engines that run vLLM's own image."""
     engine_user: EngineUser = EngineUser.FIXED
     """Fixed: engine pods run as user 1000. Platform: the platform assigns the user, as OpenShift does."""
     engine_image_pull_secrets: tuple[SecretName, ...] = ()

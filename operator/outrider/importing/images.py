@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from outrider.importing.findings import Findings
-from outrider.plan.settings import DEFAULT_ENGINE_IMAGES
 from outrider_protocol.releases import (
+    CPU_RELEASE,
     DEFAULT_RELEASE,
     NEWEST_VERSION,
     OLDEST_VERSION,
@@ -32,7 +32,7 @@ def image_of(image: str | None, *, keep: bool, findings: Findings) -> Image:
     version = None if found is None else found[1]
     if keep and image is not None:
         return _kept(image, version, findings)
-    chosen = version if version is not None and version in DEFAULT_ENGINE_IMAGES else DEFAULT_RELEASE
+    chosen = version if version is not None and version in (CPU_RELEASE, DEFAULT_RELEASE) else DEFAULT_RELEASE
     if image is not None:
         findings.dropped(
             f"image {image}",

@@ -9,13 +9,14 @@ from pydantic import JsonValue
 from outrider.api.json_object import Json, as_object, as_objects
 from outrider.api.spec import Spec
 from outrider.api.tuning import Actuation
-from outrider.plan.names import CONTAINER
+from outrider.plan.names import CONTAINER, PLUGIN_CONTAINER
 from outrider.runtimes import runtime_of
 
 _VARIABLES: Mapping[str, str] = {
     "HOME": "caches of compiled kernels lie on a volume, since the image is read-only",
     "USER": "PyTorch asks for a name, and the image need not know this user",
     "HF_TOKEN": "the token of spec.model.secretRef",
+    "PYTHONPATH": "Python finds Outrider's plugin there",
 }
 _VOLUMES: Mapping[str, str] = {
     "schedule": "the static schedule, and the public key of the operator",
@@ -24,6 +25,7 @@ _VOLUMES: Mapping[str, str] = {
     "home": "caches of compiled kernels and downloads",
     "models": "weights of pvc:// or spec.cache",
     "images": "weights of oci://",
+    PLUGIN_CONTAINER: "Outrider's plugin, since the image is vLLM's own",
 }
 
 
@@ -48,6 +50,8 @@ def additions(spec: Spec, template: Json) -> Iterator[tuple[str, str]]:
     for name, why in runtime.variable_additions(names):
         yield f"env {name}", why
     yield from ((f"env {name}", _VARIABLES[name]) for name in names if name in _VARIABLES)
+    if PLUGIN_CONTAINER in _names(pod.get("initContainers")):
+        yield f"init container {PLUGIN_CONTAINER}", "copies Outrider's plugin beside the engine"
     theirs = set(_names(overlay.get("volumes")))
     for name in _names(pod.get("volumes")):
         kind = name.rpartition("-")[0] if name.rpartition("-")[2].isdecimal() else name

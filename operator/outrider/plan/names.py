@@ -19,7 +19,9 @@ CONTROL_PORTS = (8091, 8092)
 """Ports of the control API where it has one of its own; the second where engines serve on the first."""
 
 PLUGIN_FOLDER = "/opt/outrider"
-"""Where engine images have the plugin; their PYTHONPATH names it."""
+"""Where engines have the plugin; their PYTHONPATH names it."""
+PLUGIN_CONTAINER = "outrider-plugin"
+"""Init container that brings the plugin to an image without it, and the volume between both."""
 OWNED_FOLDERS = ("/etc/outrider", PLUGIN_FOLDER)
 """Folders of an engine's container. Outrider alone mounts at, below or above them."""
 PRIVATE_KEY = "private-key"

@@ -12,7 +12,15 @@ from posixpath import normpath
 from pydantic import JsonValue
 
 from outrider.api.json_object import Json, as_object, as_objects
-from outrider.plan.names import CONTAINER, CONTROL_PORT_NAME, OWNED_FOLDERS, PLUGIN_FOLDER, PORT_NAME
+from outrider.plan.names import (
+    CONTAINER,
+    CONTROL_PORT_NAME,
+    OWNED_FOLDERS,
+    PLUGIN_CONTAINER,
+    PLUGIN_FOLDER,
+    PORT_NAME,
+)
+from outrider.plan.plugin import SEARCH_PATH
 from outrider.runtimes.engine_launch import SCHEDULE_FOLDER
 
 _REMEDIES = {
@@ -22,7 +30,6 @@ _REMEDIES = {
     # Python would look there for the plugin first.
     "workingDir": "leave it out",
 }
-_SEARCH_PATH = "PYTHONPATH"
 _PYTHON_HOME = "PYTHONHOME"
 """Variables by which Python finds other modules than those of the image."""
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -73,6 +80,15 @@ def keep_owned_parts(
     for volume in sorted(_volumes_of(before)):
         if _named(_spec(planned), "volumes", volume) != _named(_spec(merged), "volumes", volume):
             raise ValueError(f"volumes[{volume}] belongs to Outrider: leave it out, or use another name")
+    brings, brought = (_named(_spec(one), "initContainers", PLUGIN_CONTAINER) for one in (planned, merged))
+    if brings != brought:
+        raise ValueError(
+            f"initContainers[{PLUGIN_CONTAINER}] belongs to Outrider: leave it out, or use another name"
+        )
+    if brings and (other := _other_user_of(PLUGIN_CONTAINER, _spec(merged))) is not None:
+        raise ValueError(
+            f"volumes[{PLUGIN_CONTAINER}] belongs to Outrider: do not mount it in container {other}"
+        )
     labels = _labels(merged)
     for name, value in _labels(planned).items():
         if labels.get(name) != value:
@@ -104,8 +120,10 @@ def _lost(
         if planned.get(path, []) != merged.get(path, []):
             folders = " or ".join(OWNED_FOLDERS)
             yield f"volumeMounts[{path}]", f"mount neither at {folders}, nor above or below them"
-    if _finds_the_plugin(before) and not _leaves_the_plugin_first(after):
-        yield f"env[{_SEARCH_PATH}]", f"let it begin with {PLUGIN_FOLDER}, or leave it out"
+    planned_path = _named(before, "env", SEARCH_PATH)
+    lost = bool(planned_path) and not _named(after, "env", SEARCH_PATH)
+    if lost or (_finds_the_plugin(before) and not _leaves_the_plugin_first(after)):
+        yield f"env[{SEARCH_PATH}]", f"let it begin with {PLUGIN_FOLDER}, or leave it out"
     if _finds_the_plugin(before) and _named(after, "env", _PYTHON_HOME):
         yield f"env[{_PYTHON_HOME}]", "leave it out"
 
@@ -167,6 +185,17 @@ def _overlap(path: str, folder: str) -> bool:
     return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
 
 
+def _other_user_of(volume: str, pod: Json) -> str | None:
+    """The first container that mounts the volume of the plugin and is neither the engine nor brings it."""
+    users = (
+        str(one.get("name"))
+        for field in ("initContainers", "containers")
+        for one in as_objects(pod.get(field))
+        if _named(one, "volumeMounts", volume)
+    )
+    return next((name for name in users if name not in (CONTAINER, PLUGIN_CONTAINER)), None)
+
+
 def _finds_the_plugin(planned: Json) -> bool:
     """The engine is started with the plugin; a stock engine may have any image and search path."""
     return any(mount.get("mountPath") == SCHEDULE_FOLDER for mount in as_objects(planned.get("volumeMounts")))
@@ -174,7 +203,7 @@ def _finds_the_plugin(planned: Json) -> bool:
 
 def _leaves_the_plugin_first(container: Json) -> bool:
     """The search path is the image's own, or begins with the plugin's folder."""
-    values = [entry.get("value") for entry in _named(container, "env", _SEARCH_PATH)]
+    values = [entry.get("value") for entry in _named(container, "env", SEARCH_PATH)]
     return all(isinstance(value, str) and value.split(":")[0] == PLUGIN_FOLDER for value in values)
 
 

@@ -14,7 +14,7 @@ from outrider.plan.children import Manifest
 from outrider.plan.kubernetes_release import KubernetesVersion, too_old
 from outrider.plan.network_policy import network_policies
 from outrider.plan.pod import pod_template
-from outrider.plan.settings import ControlKeys, PlanSettings
+from outrider.plan.settings import ControlKeys, NoPluginImage, PlanSettings
 from outrider.plan.weights.fit import mismatch
 from outrider.plan.weights.job import claim as download_claim
 from outrider.plan.weights.job import job as download_job
@@ -22,6 +22,7 @@ from outrider.plan.weights.needs import Needs, brought, from_the_volume, needs_o
 from outrider.plan.workload import ReplicaPods, workload
 from outrider.runtimes import runtime_of
 from outrider.runtimes.engine_launch import Role, engine_launch
+from outrider.runtimes.runtime import EngineImage
 
 Problem = tuple[DegradedReason, str]
 
@@ -62,7 +63,7 @@ class Rendered:
         self.model = model
         self._settings = settings
         self._settled = model = settled(model)
-        self._image = _image(model, settings)
+        self._image = runtime_of(model.spec).image(model.spec.engine, settings.engine_images)
         needs = needs_of(model)
         self._missing = needs if needs is not None and not brought(needs, model.status.weights) else None
         self._pods: dict[tuple[Launch, Role], ReplicaPods] = {}
@@ -89,7 +90,7 @@ class Rendered:
             pods = self._rendered(order.launch, Role.REPLICA)
             canary = None if stage is CanaryStage.ABSENT else self._rendered(_CANARY_LAUNCH, Role.CANARY)
         except ValueError as error:
-            return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
+            return Plan((), "", (_problem(error),))
         replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)
         budget = children.disruption_budget(model)
         manifests = (
@@ -160,7 +161,7 @@ def settled(model: SpeculativeModel) -> SpeculativeModel:
 
 
 def _download(
-    model: SpeculativeModel, needs: Needs, *, settings: PlanSettings, keys: ControlKeys, image: str
+    model: SpeculativeModel, needs: Needs, *, settings: PlanSettings, keys: ControlKeys, image: EngineImage
 ) -> Plan:
     """What there is before the engines of this spec can start."""
     spec = from_the_volume(model.spec, needs, None)
@@ -168,15 +169,20 @@ def _download(
     runtime = runtime_of(spec)
     launch = engine_launch(spec, Launch(), Role.REPLICA)
     if launch.stock:
-        # Any image of the engine will do for its pods, and only the operator's own has the program.
-        image = runtime.image(spec.engine.version, settings.engine_images) or image
+        # Any image of the engine will do for its pods. An operator's image with the plugin has the program.
+        unnamed = spec.engine.model_copy(update={"image": None, "plugin": None})
+        own = runtime.image(unnamed, settings.engine_images)
+        image = own if own is not None and own.has_plugin else image
     try:
         unguarded = replace(settings, control_peers=None)
         template = pod_template(mounted, launch, image=image, settings=unguarded)
         variables = runtime.container(launch, served_name=model.metadata.name).environment.keys()
+        plugin = None if image.has_plugin else settings.image_of_plugin()
     except ValueError as error:
-        return Plan((), "", ((DegradedReason.INVALID_SPEC, str(error)),))
-    job = download_job(model, needs, template=template, image=image, variables=variables)
+        return Plan((), "", (_problem(error),))
+    job = download_job(
+        model, needs, template=template, image=image.reference, plugin_image=plugin, variables=variables
+    )
     return Plan((*_beside_pods(model, keys, settings), job), "", download=needs)
 
 
@@ -202,13 +208,8 @@ def _with_weights(model: SpeculativeModel) -> SpeculativeModel:
     return model.model_copy(update={"spec": spec})
 
 
-def _image(model: SpeculativeModel, settings: PlanSettings) -> str | None:
-    engine = model.spec.engine
-    return engine.image or runtime_of(model.spec).image(engine.version, settings.engine_images)
-
-
 def _pods(
-    model: SpeculativeModel, launch: Launch, role: Role, *, image: str, settings: PlanSettings
+    model: SpeculativeModel, launch: Launch, role: Role, *, image: EngineImage, settings: PlanSettings
 ) -> ReplicaPods:
     def template(role: Role) -> Json:
         return pod_template(model, engine_launch(model.spec, launch, role), image=image, settings=settings)
@@ -217,8 +218,13 @@ def _pods(
     return ReplicaPods(template(role), template(Role.WORKER) if several else None)
 
 
+def _problem(error: ValueError) -> Problem:
+    reason = DegradedReason.UNSUPPORTED if isinstance(error, NoPluginImage) else DegradedReason.INVALID_SPEC
+    return reason, str(error)
+
+
 def _problems(
-    model: SpeculativeModel, *, image: str | None, kubernetes: KubernetesVersion | None
+    model: SpeculativeModel, *, image: EngineImage | None, kubernetes: KubernetesVersion | None
 ) -> tuple[Problem, ...]:
     engine = model.spec.engine
     problems: list[Problem] = []
@@ -234,6 +240,9 @@ def _problems(
     if old is not None:
         problems.append((DegradedReason.CLUSTER_TOO_OLD, old))
     if image is None:
-        message = f"the operator has no image for {engine.runtime} {engine.version}; set spec.engine.image"
+        message = (
+            f"the operator has no image of {engine.runtime} {engine.version} with Outrider's plugin; set "
+            "spec.engine.image, or leave spec.engine.plugin out"
+        )
         problems.append((DegradedReason.UNSUPPORTED, message))
     return tuple(problems)

@@ -24,12 +24,13 @@ from outrider.plan.names import (
 from outrider.plan.network_policy import control_port
 from outrider.plan.overlay import merge
 from outrider.plan.owned_parts import keep_owned_parts, with_lists_joined
+from outrider.plan.plugin import with_plugin
 from outrider.plan.settings import PlanSettings
 from outrider.runtimes import runtime_of
 from outrider.runtimes.artifacts import MODELS_FOLDER, claims, image_folder, images, uses_hub
 from outrider.runtimes.engine_launch import SCHEDULE_FOLDER, EngineLaunch, Role
 from outrider.runtimes.resources import device_claims, resources, shared_memory
-from outrider.runtimes.runtime import EngineContainer
+from outrider.runtimes.runtime import EngineContainer, EngineImage
 
 _TMP_SIZE = "10Gi"
 _CACHES_SIZE = "20Gi"
@@ -45,9 +46,11 @@ _LIVENESS_PROBES = 24
 
 
 def pod_template(
-    model: SpeculativeModel, launch: EngineLaunch, *, image: str, settings: PlanSettings
+    model: SpeculativeModel, launch: EngineLaunch, *, image: EngineImage, settings: PlanSettings
 ) -> Json:
     """The template without revision label, overlay applied.
+
+    An image that lacks the plugin gets it from that of the settings, where the launch runs it.
 
     Where a schedule can be pushed, neither the static schedule nor the tuner's mode enters. So changing them
     restarts nothing.
@@ -101,7 +104,9 @@ def _annotated(template: Json, launch: EngineLaunch) -> Json:
     return {**template, "metadata": {**metadata, "annotations": {**others, **ours}}}
 
 
-def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, settings: PlanSettings) -> Json:
+def _pod_spec(
+    model: SpeculativeModel, launch: EngineLaunch, *, image: EngineImage, settings: PlanSettings
+) -> Json:
     engine = runtime_of(launch.spec).container(launch, served_name=_served_name(model))
     control = _Control.of(launch.spec, engine, settings)
     spec: Json = {
@@ -115,7 +120,7 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": engine.seconds_to_end,
-        "containers": [_container(launch, engine, image=image, control=control)],
+        "containers": [_container(launch, engine, image=image.reference, control=control)],
         "volumes": _volumes(model, launch),
     }
     claims = device_claims(model.spec)
@@ -126,7 +131,9 @@ def _pod_spec(model: SpeculativeModel, launch: EngineLaunch, *, image: str, sett
         ]
     if settings.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
-    return spec
+    if image.has_plugin or not engine.runs_plugin:
+        return spec
+    return with_plugin(spec, container=CONTAINER, image=settings.image_of_plugin())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
-from outrider.api.spec import Spec
+from outrider.api.spec import Engine, Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.control import EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch
@@ -19,6 +19,15 @@ from outrider.runtimes.metrics import MetricsDialect
 
 Args = Mapping[str, Scalar | list[Scalar]]
 """``spec.engine.args``: flag without dashes -> value."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineImage:
+    """The image of an engine."""
+
+    reference: str
+    has_plugin: bool
+    """Outrider's plugin is in it; else an init container brings the plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class EngineContainer:
     """What a pod gets to end: the handler, the requests that still run, and the engine itself."""
     address_variable: str | None = None
     """The variable by which the engine learns its pod's address, which other nodes need; None: no need."""
+    runs_plugin: bool = False
+    """The command needs the files of Outrider's plugin."""
 
 
 class Runtime(Protocol):
@@ -76,8 +87,8 @@ class Runtime(Protocol):
         """The variables of an engine that the runtime sets, and why."""
         ...
 
-    def image(self, version: str, images: Mapping[str, str]) -> str | None:
-        """The image where the spec names none; None: there is none. images: the operator's, by version."""
+    def image(self, engine: Engine, images: Mapping[str, str]) -> EngineImage | None:
+        """The image of an engine; None: there is none. images: the operator's, by version."""
         ...
 
     def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:

@@ -477,9 +477,30 @@ LAUNCHES = (
 )
 
 POOLS_WITH_DRAFTS = "the model gives embeddings or scores and generates no tokens"
+VLLMS = "mirror.example/vllm/vllm-openai:v0.33.0"
 ENGINES = (
     _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
     _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
+    _spec("vLLM's own image", engine={"image": "vllm/vllm-openai:v0.33.0"}),
+    _spec("vLLM's own image with the plugin brought", engine={"image": VLLMS, "plugin": "Injected"}),
+    _spec("any image with the plugin brought", engine={"image": "registry/vllm:1", "plugin": "Injected"}),
+    _spec("an image with the plugin", engine={"image": "registry/outrider-engine:1", "plugin": "Baked"}),
+    _spec("the operator's image with the plugin", engine={"plugin": "Baked"}),
+    _spec("another way to the plugin", "spec.engine.plugin", engine={"plugin": "Copied"}),
+    _spec(
+        "vLLM's own image with the plugin in it",
+        "spec.engine.plugin: Baked says that the image has Outrider's plugin",
+        engine={"image": VLLMS, "plugin": "Baked"},
+    ),
+    AdmissionCase(
+        "vLLM's own image, launched without the plugin",
+        {
+            "spec": {
+                "engine": {"image": VLLMS, "plugin": "Baked"},
+                "speculation": {"tuning": {"actuation": "Rollout"}},
+            }
+        },
+    ),
     _spec("a tag as version", "write three numbers, such as 0.33.0", engine={"version": "latest"}),
     _spec("two numbers as version", "'0.33' is not a version", engine={"version": "0.33"}),
     _spec("a version of a build", engine={"version": "0.33.0.post1+cu129"}),

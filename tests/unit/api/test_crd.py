@@ -20,7 +20,7 @@ FIELDS_OF_THE_DESIGN = {
         "config",
         "tuning",
     },
-    "engine": {"runtime", "version", "image", "modelRunner", "args", "kvTransferPeer", "port"},
+    "engine": {"runtime", "version", "image", "plugin", "modelRunner", "args", "kvTransferPeer", "port"},
     "parallelism": {"tensor", "pipeline", "data", "expert", "nodes"},
     "resources": {"limits", "requests", "claims"},
     "replicas": set(),

@@ -418,6 +418,7 @@ def test_sets_only_variables_that_the_operator_reads() -> None:
     documents = render(
         "watchNamespaces={a}",
         r"engineImages.0\.32\.0=engine:a",
+        "pluginImage=plugin:a",
         "engineImagePullSecrets={registry}",
         "prometheus.tokenSecret.name=t",
         "traces.url=http://collector:4318/v1/traces",
@@ -494,6 +495,14 @@ def test_engine_images_reach_the_operator_as_pairs() -> None:
     documents = render(r"engineImages.0\.32\.0=engine:a", r"engineImages.0\.33\.0=engine:b")
 
     assert environment(documents)["OUTRIDER_ENGINE_IMAGES"] == "0.32.0=engine:a 0.33.0=engine:b"
+
+
+@needs_helm
+def test_the_image_of_the_plugin_reaches_the_operator() -> None:
+    assert (
+        environment(render("pluginImage=registry/plugin:a"))["OUTRIDER_PLUGIN_IMAGE"] == "registry/plugin:a"
+    )
+    assert "OUTRIDER_PLUGIN_IMAGE" not in environment(render())
 
 
 @needs_helm

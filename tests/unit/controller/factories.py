@@ -188,6 +188,7 @@ TWO_NODES: dict[str, Any] = {
 NO_KEY = "couldn't find key token in Secret default/hf"
 NO_ACCOUNT = 'pods "m-6f7c-" is forbidden: error looking up service account default/x: "x" not found'
 NOT_ADAPTIVE = json.dumps({"reason": "AdaptiveVerificationUnavailable", "message": "FLASH_ATTN cannot."})
+INCOMPLETE = json.dumps({"reason": "EngineImageIncomplete", "message": "no package cryptography."})
 NOT_FOUND = json.dumps({"reason": "ModelNotFound", "message": "no model at /models/x"})
 
 

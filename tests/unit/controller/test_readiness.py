@@ -10,6 +10,7 @@ from outrider.api.reasons import DegradedReason
 from outrider.controller.reconcile.readiness import DegradedCause, Workload, blocked, find_trouble, judge
 from outrider.sizing.room import Shortage
 from tests.unit.controller.factories import (
+    INCOMPLETE,
     NO_ACCOUNT,
     NO_KEY,
     NOT_ADAPTIVE,
@@ -128,6 +129,11 @@ TROUBLES = {
         a_workload(a_pod(ended=(78, NOT_ADAPTIVE), restarts=7)),
         DegradedReason.VERIFICATION_UNAVAILABLE,
         "FLASH_ATTN cannot.",
+    ),
+    "the image lacks a package of the plugin, which is said before the crash loop it causes": Case(
+        a_workload(a_pod(ended=(78, INCOMPLETE), restarts=7)),
+        DegradedReason.ENGINE_IMAGE_INCOMPLETE,
+        "no package cryptography.",
     ),
     "an engine without the launcher found no model": Case(
         a_workload(a_pod(ended=(1, STOCK_NOT_FOUND))), DegradedReason.MODEL_NOT_FOUND, "no model at /models/x"

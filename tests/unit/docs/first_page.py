@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from outrider.controller.leader import plan_settings
+from outrider.controller.settings import Settings
+from outrider.plan import PlanSettings
 from tests.unit.docs.pages import blocks
 from tests.unit.docs.shell import commands
 
@@ -16,10 +19,6 @@ def values() -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
-def engine_images() -> dict[str, str]:
-    prefix = "engineImages."
-    return {
-        key.removeprefix(prefix).replace("\\.", "."): image
-        for key, image in values().items()
-        if key.startswith(prefix)
-    }
+def settings() -> PlanSettings:
+    """The operator's settings for all models, from these values."""
+    return plan_settings(Settings(plugin_image=values()["pluginImage"]))

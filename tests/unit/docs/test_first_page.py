@@ -6,9 +6,9 @@ import re
 
 import outrider
 from outrider.cli.common.manifests import checked, raw_models
-from outrider.controller.settings import Settings
-from outrider.plan import PlanSettings, plan
-from tests.unit.docs.first_page import PAGE, WORDS, engine_images, values
+from outrider.plan import plan
+from outrider_protocol.releases import DEFAULT_RELEASE
+from tests.unit.docs.first_page import PAGE, WORDS, settings, values
 from tests.unit.docs.pages import text_of
 from tests.unit.plan.factories import KEYS
 
@@ -31,17 +31,17 @@ def test_every_program_that_is_typed_is_listed_or_comes_on_the_way() -> None:
 
 def test_the_chart_is_given_the_images_that_were_built() -> None:
     operator = f"{values()['image.repository']}:{values()['image.tag']}"
-    assert built() == {operator, *engine_images().values()}
+    assert built() == {operator, values()["pluginImage"]}
 
 
 def test_the_example_is_admitted_and_planned_with_these_values() -> None:
     (applied,) = (words[-1] for words in WORDS if words[:2] == ["kubectl", "apply"])
     (raw,) = raw_models(text_of(applied), applied)
-    images = Settings(engine_images=engine_images()).engine_images
-    planned = plan(checked(raw, applied), settings=PlanSettings(engine_images=images), keys=KEYS)
+    planned = plan(checked(raw, applied), settings=settings(), keys=KEYS)
     assert planned.problems == ()
     (deployment,) = (child for child in planned.children if child["kind"] == "Deployment")
-    assert next(iter(images.values())) in str(deployment)
+    assert values()["pluginImage"] in str(deployment)
+    assert f"vllm/vllm-openai:v{DEFAULT_RELEASE}" in str(deployment)
 
 
 def test_requests_name_the_model_as_it_is_served() -> None:

@@ -10,10 +10,9 @@ import yaml
 
 from outrider.api.resource import SpeculativeModel
 from outrider.api.tuning import Actuation
-from outrider.controller.settings import Settings
-from outrider.plan import Plan, PlanSettings, plan
+from outrider.plan import Plan, plan
 from tests.unit.docs import how_to
-from tests.unit.docs.first_page import engine_images
+from tests.unit.docs.first_page import settings
 from tests.unit.docs.pages import text_of
 from tests.unit.plan.factories import KEYS, arguments, environment, flag, pod_spec
 
@@ -30,9 +29,8 @@ def a_model(example: str) -> SpeculativeModel:
 
 
 def planned(example: str) -> Plan:
-    """With the images of the first page."""
-    images = Settings(engine_images=engine_images()).engine_images
-    return plan(a_model(example), settings=PlanSettings(engine_images=images), keys=KEYS)
+    """With the values of the first page."""
+    return plan(a_model(example), settings=settings(), keys=KEYS)
 
 
 def test_the_page_has_a_section_for_every_example() -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from engine_image.build import Target, library_commands
 from outrider_engine import launch
 from outrider_engine.http.termination_message import TERMINATION_LOG_VARIABLE
 from outrider_engine.launch import CUBINS, EXIT_CONFIG, main
 from outrider_engine.vllm_adapter.attention import speculative_config, without_adaptive
 from outrider_engine.vllm_adapter.processes import API_SERVER, HEADLESS
 from outrider_protocol.releases import ADAPTIVE_VERIFICATION
+
+ENGINE_IMAGE = Path(__file__).resolve().parents[3] / "engine_image"
+WHOLE = launch.PACKAGES
 
 
 @pytest.fixture
@@ -40,6 +46,12 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "home"
     monkeypatch.setenv("HOME", str(path))
     return path
+
+
+@pytest.fixture(autouse=True)
+def a_complete_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run without vLLM."""
+    monkeypatch.setattr(launch, "PACKAGES", ("json",))
 
 
 def a_model(folder: Path) -> str:
@@ -197,3 +209,40 @@ def test_the_same_launch_without_adaptive_verification_keeps_all_other_flags(for
     *others, last = without_adaptive(flags)
     assert others == ["--model=x", "--port=1"]
     assert speculative_config([last]) == {"method": "mtp", ADAPTIVE_VERIFICATION: False}
+
+
+def ended(started: list[list[str]], termination_log: Path) -> dict[str, str]:
+    """The cause that a launch leaves which becomes no server."""
+    with pytest.raises(SystemExit) as exit_:
+        main(["--model=Qwen/Qwen3-8B"])
+    assert (exit_.value.code, started) == (EXIT_CONFIG, [])
+    cause: dict[str, str] = json.loads(termination_log.read_text())
+    return cause
+
+
+def test_a_package_that_the_image_lacks_is_named_with_a_remedy(
+    started: list[list[str]], termination_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "PACKAGES", ("json", "no_such_package", "nor_this_one"))
+    cause = ended(started, termination_log)
+    assert cause["reason"] == "EngineImageIncomplete"
+    assert "no package no_such_package and no package nor_this_one" in cause["message"]
+    assert "Set spec.engine.image to an image that has it" in cause["message"]
+
+
+def test_a_python_that_is_too_old_for_the_plugin_is_named(
+    started: list[list[str]], termination_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "OLDEST_PYTHON", (99, 0))
+    cause = ended(started, termination_log)
+    assert cause["reason"] == "EngineImageIncomplete"
+    assert "older than 99.0" in cause["message"]
+
+
+def test_the_packages_are_those_that_the_plugin_needs_and_leaves_to_the_image() -> None:
+    described = tomllib.loads((ENGINE_IMAGE / "pyproject.toml").read_text())["project"]
+    needed = {re.split("[>=]", text)[0] for text in described["dependencies"]}
+    lock = library_commands("uv", Target.PLUGIN, Path())[0]
+    left_out = {lock[index + 1] for index, word in enumerate(lock) if word == "--prune"}
+    assert set(WHOLE) == {"vllm", *(needed & left_out)}
+    assert described["requires-python"] == f">={'.'.join(map(str, launch.OLDEST_PYTHON))}"

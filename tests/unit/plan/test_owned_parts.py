@@ -66,12 +66,16 @@ def refusal(result: Plan) -> str:
         ({"env": [{"name": "PYTHONPATH", "value": "/opt/outrider2:/data"}]}, "env[PYTHONPATH]"),
         ({"env": [{"name": "PYTHONPATH", "value": "/data:/opt/outrider"}]}, "env[PYTHONPATH]"),
         ({"env": [{"name": "PYTHONPATH", "value": ""}]}, "env[PYTHONPATH]"),
+        ({"env": [{"name": "PYTHONPATH", "$patch": "delete"}]}, "env[PYTHONPATH]"),
         (
             {"env": [{"name": "PYTHONPATH", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}]},
             "env[PYTHONPATH]",
         ),
         ({"env": [{"name": "PYTHONHOME", "value": "/data"}]}, "env[PYTHONHOME] belongs to Outrider: leave"),
-        ({"$patch": "replace", "image": f"outrider/engine:{DEFAULT_RELEASE}"}, "containers[engine].command"),
+        (
+            {"$patch": "replace", "image": f"vllm/vllm-openai:v{DEFAULT_RELEASE}"},
+            "containers[engine].command",
+        ),
         ({"$patch": "delete"}, "containers[engine] belongs to Outrider"),
     ],
 )
@@ -128,7 +132,25 @@ def test_plugins_out_of_a_config_map_are_refused_since_they_cannot_be_joined() -
         ({"containers": None}, "containers[engine]"),
         ({"$patch": "replace"}, "containers[engine]"),
         ({"volumes": [{"name": "schedule", "emptyDir": {}}]}, "volumes[schedule]"),
-        ({"volumes": None}, "volumes[schedule]"),
+        ({"volumes": None}, "volumes[outrider-plugin]"),
+        ({"volumes": [{"name": "outrider-plugin", "image": {}}]}, "volumes[outrider-plugin]"),
+        ({"initContainers": None}, "initContainers[outrider-plugin]"),
+        (
+            {"initContainers": [{"name": "outrider-plugin", "image": "evil:1"}]},
+            "initContainers[outrider-plugin]",
+        ),
+        (
+            {
+                "initContainers": [
+                    {
+                        "name": "mine",
+                        "image": "mine:1",
+                        "volumeMounts": [{"name": "outrider-plugin", "mountPath": "/x"}],
+                    }
+                ]
+            },
+            "volumes[outrider-plugin] belongs to Outrider: do not mount it in container mine",
+        ),
     ],
 )
 def test_an_overlay_that_takes_the_engine_or_its_volumes_is_refused(

@@ -460,9 +460,9 @@ def test_a_batch_size_in_words_is_a_problem() -> None:
 
 
 def test_an_engine_without_image_is_a_problem() -> None:
-    result = a_plan(a_model(engine={"version": "0.31.0"}))
+    result = a_plan(a_model(engine={"version": "0.31.0", "plugin": "Baked"}))
     assert problems(result) == [DegradedReason.UNSUPPORTED]
-    assert "set spec.engine.image" in result.problems[0][1]
+    assert "set spec.engine.image, or leave spec.engine.plugin out" in result.problems[0][1]
 
 
 def test_pull_secrets_of_the_operator_reach_the_pod() -> None:

@@ -47,6 +47,7 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import (
+    INCOMPLETE,
     NO_ACCOUNT,
     NO_KEY,
     NOT_ADAPTIVE,
@@ -171,6 +172,10 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (ProgressingReason.DEADLINE_EXCEEDED, lambda: of(a_workload(a_pod(), stuck=True))),
     (DegradedReason.MODEL_NOT_FOUND, lambda: of(a_workload(a_pod(ended=(78, NOT_FOUND))))),
     (
+        DegradedReason.ENGINE_IMAGE_INCOMPLETE,
+        lambda: of(a_workload(a_pod(ended=(78, INCOMPLETE)))),
+    ),
+    (
         DegradedReason.VERIFICATION_UNAVAILABLE,
         lambda: of(a_workload(a_pod(ended=(78, NOT_ADAPTIVE)))),
     ),
@@ -188,7 +193,7 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.PODS_NOT_CREATED, lambda: of(a_workload(refused=NO_ACCOUNT))),
     (DegradedReason.DEADLINE_EXCEEDED, lambda: of(a_workload(a_pod(), stuck=True))),
     (DegradedReason.INVALID_SPEC, lambda: after(Place(a_raw_model(replicas="three")))),
-    (DegradedReason.UNSUPPORTED, lambda: after(Place(a_raw_model(engine={"version": "0.31.0"})))),
+    (DegradedReason.UNSUPPORTED, lambda: after(Place(a_raw_model(engine={"version": "0.25.0"})))),
     (DegradedReason.CLUSTER_TOO_OLD, without_image_volumes),
     (DegradedReason.LEADER_WORKER_SET_MISSING, without_groups),
     (ProgressingReason.DOWNLOADING, downloading),

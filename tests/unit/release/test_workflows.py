@@ -13,7 +13,7 @@ import pytest
 from tests.environment.place import HELM, UV
 from tests.unit.release.kit import FILES, JOBS, ROOT, WORKFLOWS, steps
 
-PUBLISHED = ("packages", "operator-image", "engine-images", "chart")
+PUBLISHED = ("packages", "operator-image", "plugin-image", "engine-images", "chart")
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 each_job = pytest.mark.parametrize(("workflow", "name"), JOBS)

@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Any, cast
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import RuntimeKind, Spec
+from outrider.api.spec import Engine, RuntimeKind, Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes import RUNTIMES, dialects
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch
 from outrider.runtimes.metrics import Counter, MetricsDialect, Samples
-from outrider.runtimes.runtime import Args, EngineContainer
+from outrider.runtimes.runtime import Args, EngineContainer, EngineImage
 from tests.unit.plan.factories import a_model
 
 
@@ -81,8 +81,8 @@ class Scratch:
     def variable_additions(self, names: Sequence[str]) -> list[tuple[str, str]]:  # noqa: ARG002
         return []
 
-    def image(self, version: str, images: Mapping[str, str]) -> str | None:  # noqa: ARG002
-        return f"scratch:{version}"
+    def image(self, engine: Engine, images: Mapping[str, str]) -> EngineImage | None:  # noqa: ARG002
+        return EngineImage(f"scratch:{engine.version}", has_plugin=True)
 
     def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:  # noqa: ARG002
         return None if spec.parallelism.pipeline == 1 else "no pipelines; set spec.parallelism.pipeline to 1"

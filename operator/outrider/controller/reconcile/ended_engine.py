@@ -6,6 +6,7 @@ end, or None where it does not apply.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from outrider.api.reasons import DegradedReason
@@ -36,10 +37,14 @@ def model_not_found(pod: Pod, _: datetime) -> str | None:
     return None if path is None else f"the engine found no model at {path}."
 
 
-def verification_unavailable(pod: Pod, _: datetime) -> str | None:
-    """Why it cannot verify adaptively."""
-    failure = launch_failure(_last_end(pod))
-    return failure[1] if failure and failure[0] == DegradedReason.VERIFICATION_UNAVAILABLE else None
+def refused_by_launcher(reason: DegradedReason) -> Callable[[Pod, datetime], str | None]:
+    """Return what the launcher said where it ended for this reason."""
+
+    def look(pod: Pod, _: datetime) -> str | None:
+        failure = launch_failure(_last_end(pod))
+        return failure[1] if failure and failure[0] == reason else None
+
+    return look
 
 
 def engine_crashing(pod: Pod, _: datetime) -> str | None:

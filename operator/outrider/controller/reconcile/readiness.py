@@ -14,7 +14,7 @@ from outrider.controller.reconcile.ended_engine import (
     engine_crashing,
     group_ended,
     model_not_found,
-    verification_unavailable,
+    refused_by_launcher,
 )
 from outrider.sizing.room import Shortage
 
@@ -350,7 +350,10 @@ def pod_trouble(pod: Pod, now: datetime) -> DegradedCause | None:
 _CHECKS: Sequence[_Check] = (
     _will_not_fit,
     _in_a_pod(DegradedReason.MODEL_NOT_FOUND, model_not_found),
-    _in_a_pod(DegradedReason.VERIFICATION_UNAVAILABLE, verification_unavailable),
+    *(
+        _in_a_pod(reason, refused_by_launcher(reason))
+        for reason in (DegradedReason.ENGINE_IMAGE_INCOMPLETE, DegradedReason.VERIFICATION_UNAVAILABLE)
+    ),
     *(_in_a_pod(reason, look) for reason, look in _BEFORE_IT_RUNS.items()),
     _in_a_pod(DegradedReason.ENGINE_CRASHING, engine_crashing),
     _group_ended,

@@ -14,10 +14,12 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.weights import AccessMode, Addressing, ObjectStore
 from outrider.plan.children import Manifest, head
 from outrider.plan.names import CONTAINER, PROGRESS_PORT, download_job, download_labels, weights_claim
+from outrider.plan.plugin import with_plugin
 from outrider.plan.weights.needs import Needs
 from outrider.runtimes.artifacts import MODELS_FOLDER
 
 _MODULE = "outrider_weights"
+_CONTAINER = "download"
 _KEYS = {"AWS_ACCESS_KEY_ID": False, "AWS_SECRET_ACCESS_KEY": False, "AWS_SESSION_TOKEN": True}
 """Key of a store's Secret, and whether the Secret may lack it."""
 _ENDLESS = 2_147_483_647
@@ -49,19 +51,29 @@ def claim(model: SpeculativeModel) -> Manifest | None:
 
 
 def job(
-    model: SpeculativeModel, needs: Needs, *, template: Json, image: str, variables: Collection[str]
+    model: SpeculativeModel,
+    needs: Needs,
+    *,
+    template: Json,
+    image: str,
+    plugin_image: str | None,
+    variables: Collection[str],
 ) -> Manifest:
     """The Job that brings ``needs``.
 
-    template: of the engine's pods, overlay applied, with the claim mounted. image: has the program.
-    variables: of the engine's environment that only the engine reads.
+    template: of the engine's pods, overlay applied, with the claim mounted. image: what the download runs in.
+    plugin_image: has the program; None: ``image`` has it. variables: of the engine's environment that only
+    the engine reads.
     """
     name = model.metadata.name
+    pod = _pod(model, needs, as_object(template["spec"]), image=image, variables=variables)
+    if plugin_image is not None:
+        pod = with_plugin(pod, container=_CONTAINER, image=plugin_image)
     spec: Json = {
         "backoffLimit": _ENDLESS,
         "template": {
             "metadata": {"labels": dict(download_labels(name))},
-            "spec": _pod(model, needs, as_object(template["spec"]), image=image, variables=variables),
+            "spec": pod,
         },
     }
     # A Job's template cannot change, so another one gets another name.
@@ -98,7 +110,7 @@ def _container(
     inherited = [entry for entry in as_objects(engine.get("env")) if entry.get("name") not in taken]
     return {
         **kept,
-        "name": "download",
+        "name": _CONTAINER,
         "image": image,
         "command": ["python3", "-m", _MODULE],
         "env": [*inherited, *own],

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from outrider.api.spec import Spec
-from outrider.api.text import shortened
-from outrider.api.tuning import Actuation
+from outrider.api.spec import STOCK_IMAGE, Engine, Plugin, Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.engine_launch import EngineLaunch, Role
-from outrider.runtimes.runtime import Args, EngineContainer
+from outrider.runtimes.runtime import Args, EngineContainer, EngineImage
 from outrider.runtimes.vllm import (
     adaptive_verification,
     additions,
@@ -37,11 +35,8 @@ _HEALTH = "/health"
 _READINESS = "/health?readiness"
 """The plugin answers 503 here while the pod drains; without it this is `_HEALTH`."""
 
-_STOCK_IMAGE = re.compile(
-    r"(.*/)?(vllm/vllm-[a-z0-9-]+|vllm-[a-z0-9-]*release-repo|rocm/vllm(-dev)?|nvidia/vllm)(:[^/]*)?(@sha256:[0-9a-f]+)?"
-)
-"""By the repository, in any registry: ``vllm/vllm-openai``, ``public.ecr.aws/…/vllm-cpu-release-repo``,
-``rocm/vllm``, ``nvcr.io/nvidia/vllm``."""
+_OWN_IMAGE = "vllm/vllm-openai"
+"""vLLM's own image for NVIDIA GPUs; its tags are ``v`` and the version."""
 
 
 class Vllm:
@@ -62,15 +57,26 @@ class Vllm:
     remedy = staticmethod(shutdown.remedy)
     settled = staticmethod(one_k.settled)
 
-    def image(self, version: str, images: Mapping[str, str]) -> str | None:
-        """The operator's images are of vLLM, one per version."""
-        return images.get(version)
+    def image(self, engine: Engine, images: Mapping[str, str]) -> EngineImage | None:
+        """That of the spec, else the operator's for this version, else vLLM's own.
+
+        A choice of the plugin passes over operator's images that do not go with it.
+        """
+        own = images.get(engine.version)
+        if own is not None and engine.plugin not in (None, _source(own)):
+            own = None
+        reference = engine.image or own
+        if reference is None:
+            if engine.plugin is Plugin.BAKED:
+                return None
+            reference = f"{_OWN_IMAGE}:v{engine.version}"
+        return EngineImage(reference, (engine.plugin or _source(reference)) is Plugin.BAKED)
 
     def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:
-        """Why a release, a method, a head, an image or a launch cannot be served.
+        """Why a release, a method, a head or a launch cannot be served.
 
-        A release may be unchecked, and it or its runner may lack a method or head. vLLM's own images lack the
-        plugin. A known defect may end a launch, or falsify its answers.
+        A release may be unchecked, and it or its runner may lack a method or head. A known defect may end a
+        launch, or falsify its answers.
         """
         wanted = spec.speculation.method
         return (
@@ -81,7 +87,6 @@ class Vllm:
             or heads.refusal(spec, weights)
             or kv_transfer.refusal(spec)
             or known_defects.refusal(spec, weights)
-            or _stock_image_refusal(spec)
         )
 
     def advice(self, spec: Spec, weights: WeightsStatus | None) -> tuple[str, ...]:
@@ -99,9 +104,11 @@ class Vllm:
         """
         serves = launch.role is not Role.WORKER
         controlled = serves and not launch.stock
+        command = _STOCK if serves and launch.stock else _WITH_PLUGIN
         return EngineContainer(
             seconds_to_end=shutdown.seconds_to_end(launch),
-            command=_STOCK if serves and launch.stock else _WITH_PLUGIN,
+            runs_plugin=command is _WITH_PLUGIN,
+            command=command,
             arguments=_arguments(launch, served_name),
             environment=environment.environment(launch.spec, stock=launch.stock),
             pod_uid_variable=POD_UID_VARIABLE if controlled else None,
@@ -122,16 +129,6 @@ def _arguments(launch: EngineLaunch, served_name: str) -> tuple[str, ...]:
     return (*words, *nodes.arguments(launch.spec, launch.role))
 
 
-def _stock_image_refusal(spec: Spec) -> str | None:
-    """Why the named image cannot be launched with Outrider's plugin; None where it may, or need not.
-
-    Outrider's launcher is part of the plugin, so such an engine would end before it says a word.
-    """
-    image, tuning = spec.engine.image, spec.speculation.tuning
-    if image is None or tuning.actuation is Actuation.ROLLOUT or _STOCK_IMAGE.fullmatch(image) is None:
-        return None
-    return (
-        f"spec.engine.image {shortened(image, 80)} lacks the plugin that actuation Live needs; leave "
-        "image out, build one on top of it (engine_image/Dockerfile), or set "
-        "spec.speculation.tuning.actuation: Rollout"
-    )
+def _source(image: str) -> Plugin:
+    """Where an engine of this image has the plugin from, by the name of the image."""
+    return Plugin.INJECTED if re.fullmatch(STOCK_IMAGE, image) else Plugin.BAKED
