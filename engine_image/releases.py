@@ -40,7 +40,6 @@ PLACES: Mapping[str, Mapping[str, str]] = {
     "docs/guide/from-a-deployment.md": {
         f"version: {_RELEASE}": DEFAULT,
         _STOCK: DEFAULT,
-        f"image of vLLM {_RELEASE} replaces": DEFAULT,
     },
     "docs/guide/how-to.md": {f"Engines run vLLM {_RELEASE}:": DEFAULT},
     "docs/guide/production.md": {rf"\| vLLM \| {_SPAN} by": _until_newest(SUPPORTED[0])},

@@ -42,7 +42,8 @@ def import_manifest(
     ] = None,
     container: Annotated[str | None, typer.Option(help="Name of the container that runs vLLM.")] = None,
     keep_image: Annotated[
-        bool, typer.Option("--keep-image", help="Keep the source's image, and change K by rolling restarts.")
+        bool,
+        typer.Option("--keep-image", help="Add no plugin, and change K by rolling restarts."),
     ] = False,
 ) -> None:
     """Print a SpeculativeModel for an engine that you already run. Needs no cluster.

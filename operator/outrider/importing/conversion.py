@@ -42,7 +42,7 @@ class Options:
     name: str | None = None  # default: the source's, with ``-tuned`` for an object of a cluster
     namespace: str | None = None
     container: str | None = None  # of the engine
-    keep_image: bool = False  # start the source's own image; K then changes by rolling restarts
+    keep_image: bool = False  # start the image without the plugin; K then changes by rolling restarts
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _spec(
     env = environment(container, command.environment, from_hub=from_hub, runtime=_RUNTIME, findings=findings)
     if env.token is not None:
         model["secretRef"] = env.token
-    image = image_of(text(container.get("image")), keep=options.keep_image, findings=findings)
+    image = image_of(text(container.get("image")), plain=options.keep_image, findings=findings)
     engine = _engine(image, env, flags, workload)
     asked, has_claims = resources(container, workload.pod, findings)
     own = [mount for mount in (place.mount, speculating.mount) if mount is not None]
@@ -150,7 +150,7 @@ def _spec(
         )
     parts: Json = {
         "model": model,
-        "speculation": _actuated(wanted, image),
+        "speculation": _by_restarts(wanted) if options.keep_image and image.kept is not None else wanted,
         "engine": engine,
         "parallelism": dict(spreads),
         "resources": asked,
@@ -174,6 +174,7 @@ def _engine(image: Image, env: Environment, flags: Flags, workload: Workload) ->
     fields: Json = {
         "version": image.version,
         "image": image.kept,
+        "plugin": None if image.plugin is None else image.plugin.value,
         "modelRunner": env.runner,
         "port": own_port,
         "args": engine_args(flags, image.version, workload.findings) or None,
@@ -181,9 +182,9 @@ def _engine(image: Image, env: Environment, flags: Flags, workload: Workload) ->
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _actuated(wanted: Json, image: Image) -> Json:
-    """With a way to change K that the image has."""
-    if image.kept is None or wanted["method"] == "none":
+def _by_restarts(wanted: Json) -> Json:
+    """With the way to change K that an engine without the plugin has."""
+    if wanted["method"] == "none":
         return wanted
     tuning = {**an_object(wanted.get("tuning")), "actuation": "Rollout"}
     return {**wanted, "tuning": tuning}

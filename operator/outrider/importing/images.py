@@ -1,13 +1,13 @@
-"""The image of a source: which vLLM it has, and whether Outrider can start it."""
+"""The image of a source: which vLLM it has, and how an engine of it gets Outrider's plugin."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from outrider.api.spec import STOCK_IMAGE, Plugin
 from outrider.importing.findings import Findings
 from outrider_protocol.releases import (
-    CPU_RELEASE,
     DEFAULT_RELEASE,
     NEWEST_VERSION,
     OLDEST_VERSION,
@@ -20,49 +20,60 @@ _TAG = re.compile(r".*:[a-z-]*v?([0-9]+\.[0-9]+\.[0-9]+)[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """``spec.engine.version``, and the image where the source's own is kept."""
+    """``spec.engine.version``, and the image and its plugin where the source's own is kept."""
 
     version: str
     kept: str | None = None
+    plugin: Plugin | None = None
+    """Where the name of the image does not say it."""
 
 
-def image_of(image: str | None, *, keep: bool, findings: Findings) -> Image:
-    """What the engine is started from. keep: the source's image, without Outrider's plugin."""
+def release_of(image: str | None) -> str | None:
+    """The release of vLLM that the tag of an image names; None where it names none."""
     found = None if image is None else _TAG.fullmatch(image.partition("@")[0])
-    version = None if found is None else found[1]
-    if keep and image is not None:
-        return _kept(image, version, findings)
-    chosen = version if version is not None and version in (CPU_RELEASE, DEFAULT_RELEASE) else DEFAULT_RELEASE
-    if image is not None:
-        findings.dropped(
-            f"image {image}",
-            f"live tuning needs Outrider's plugin, so the operator's image of vLLM {chosen} replaces it; "
-            "to keep yours, add the plugin with engine_image/Dockerfile, or use --keep-image",
-        )
-    if version is not None and version != chosen:
-        findings.check(
-            "spec.engine.version",
-            f"the source runs vLLM {version}, and the SpeculativeModel vLLM {chosen}; test it first",
-        )
-    elif version is None:
-        findings.check(
-            "spec.engine.version", f"the source's image names no release of vLLM; Outrider wrote {chosen}"
-        )
-    return Image(chosen)
+    return None if found is None else found[1]
 
 
-def _kept(image: str, version: str | None, findings: Findings) -> Image:
+def image_of(image: str | None, *, plain: bool, findings: Findings) -> Image:
+    """What the engine is started from: the source's image where Outrider serves its release.
+
+    plain: without Outrider's plugin beside it.
+    """
+    version = release_of(image)
+    if image is None or version is None:
+        return _without_a_release(image, plain=plain, findings=findings)
     oldest, newest = version_text(OLDEST_VERSION), version_text(NEWEST_VERSION)
-    if version is None:
+    if OLDEST_VERSION <= parse_version(version) <= NEWEST_VERSION:
+        return Image(version, image, None if plain else _plugin_of(image))
+    findings.dropped(
+        f"image {image}",
+        f"Outrider serves vLLM {oldest} to {newest}, and starts its own image of {DEFAULT_RELEASE}; take a "
+        "newer image",
+    )
+    findings.check(
+        "spec.engine.version",
+        f"the source runs vLLM {version}, and the SpeculativeModel vLLM {DEFAULT_RELEASE}; test it first",
+    )
+    return Image(DEFAULT_RELEASE)
+
+
+def _without_a_release(image: str | None, *, plain: bool, findings: Findings) -> Image:
+    if image is None:
+        findings.check("spec.engine.version", f"the source names no image; Outrider wrote {DEFAULT_RELEASE}")
+        return Image(DEFAULT_RELEASE)
+    if plain:
         findings.check(
             "spec.engine.version",
             f"the image names no release of vLLM; write the one that it has in place of {DEFAULT_RELEASE}",
         )
         return Image(DEFAULT_RELEASE, image)
-    if not OLDEST_VERSION <= parse_version(version) <= NEWEST_VERSION:
-        findings.dropped(
-            f"image {image}",
-            f"Outrider serves vLLM {oldest} to {newest}; take a newer image",
-        )
-        return Image(DEFAULT_RELEASE)
-    return Image(version, image)
+    findings.dropped(
+        f"image {image}",
+        f"it names no release of vLLM, so an image of vLLM {DEFAULT_RELEASE} replaces it; to keep it, write "
+        "engine.image and the engine.version that it has",
+    )
+    return Image(DEFAULT_RELEASE)
+
+
+def _plugin_of(image: str) -> Plugin | None:
+    return None if re.fullmatch(STOCK_IMAGE, image) else Plugin.INJECTED

@@ -14,7 +14,7 @@ from outrider.importing.environment import without_secrets
 from outrider.importing.findings import Findings, holds_secret
 from outrider.importing.weights import Mount
 from outrider.importing.workload import Workload, an_object, objects, text
-from outrider.plan.names import CONTAINER, HOME, OWNED_FOLDERS
+from outrider.plan.names import CONTAINER, HOME, OWNED_FOLDERS, PLUGIN_CONTAINER
 
 _MADE: Mapping[str, str] = {
     **dict.fromkeys(
@@ -38,7 +38,7 @@ _POD_MADE: Mapping[str, str] = {
     "hostname": "Outrider's Service finds the pods",
     "nodeName": "it binds pods past the scheduler; use nodeSelector in spec.podTemplate",
 }
-_PLANNED_VOLUMES = frozenset({"schedule", "shm", "tmp", "home"})
+_PLANNED_VOLUMES = frozenset({"schedule", "shm", "tmp", "home", PLUGIN_CONTAINER})
 _PLANNED_PREFIXES = ("models-", "images-")
 _SHARED_MEMORY = "/dev/shm"
 _METRICS = "prometheus.io/"
@@ -200,6 +200,9 @@ def _beside(workload: Workload, container: Json, findings: Findings) -> dict[str
             if other is container:
                 continue
             name = text(other.get("name")) or "?"
+            if kind == "initContainers" and name == PLUGIN_CONTAINER:
+                findings.dropped(f"container {name}", "Outrider brings its plugin to the pod itself")
+                continue
             if kind == "containers" and (name == CONTAINER or text(other.get("image")) is None):
                 findings.dropped(
                     f"container {name}", "it has the engine's name or no image; add it to spec.podTemplate"

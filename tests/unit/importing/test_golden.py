@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from outrider.api.resource import SpeculativeModel
-from outrider.importing import Options, Outcome
+from outrider.importing import Imported, Options, Outcome, import_text
 from outrider.plan import ControlKeys, PlanSettings, plan
 from tests.unit.importing import import_golden
 
@@ -53,6 +53,26 @@ def test_a_source_with_its_own_image_is_tuned_by_rolling_restarts() -> None:
     assert spec.engine.image == "vllm/vllm-openai:v0.33.0"
     assert spec.speculation.tuning.actuation == "Rollout"
     assert not any(finding.what.startswith("image") for finding in each.findings.of(Outcome.DROPPED))
+
+
+@pytest.mark.parametrize(
+    ("image", "plugin"),
+    [("mirror.example/vllm/vllm-openai:v0.30.0", None), ("team.example/llm/vllm:v0.30.0", "Injected")],
+)
+def test_a_source_keeps_its_image_and_release_and_gets_the_plugin(image: str, plugin: str | None) -> None:
+    text = (import_golden.FOLDER / "deployment-eagle3.in.yaml").read_text()
+    (each,) = import_text(text.replace("vllm/vllm-openai:v0.33.0", image), Options())
+    assert isinstance(each, Imported)
+    engine = SpeculativeModel.model_validate(each.manifest).spec.engine
+    assert (engine.image, engine.version, engine.plugin) == (image, "0.30.0", plugin)
+
+
+def test_an_image_of_a_release_that_outrider_does_not_serve_is_replaced_and_named() -> None:
+    text = (import_golden.FOLDER / "deployment-eagle3.in.yaml").read_text()
+    (each,) = import_text(text.replace("v0.33.0", "v0.11.0"), Options())
+    assert isinstance(each, Imported)
+    assert SpeculativeModel.model_validate(each.manifest).spec.engine.image is None
+    assert any("take a newer image" in finding.why for finding in each.findings.of(Outcome.DROPPED))
 
 
 def test_a_name_and_a_namespace_can_be_chosen() -> None:
