@@ -83,8 +83,8 @@ class EventReason(Reason):
         "Another launch configuration would be faster, and the spec leaves the relaunch to you.",
         "Set the field that the note names.",
     )
-    CANARY_STARTED = ("CanaryStarted", Need.WAIT, "One replica starts without speculation for some minutes.")
-    CANARY_ENDED = ("CanaryEnded", Need.NOTHING, "The replica without speculation ends.")
+    CANARY_STARTED = ("CanaryStarted", Need.WAIT, "One replica starts with another launch for some minutes.")
+    CANARY_ENDED = ("CanaryEnded", Need.NOTHING, "The replica with another launch ends.")
     TUNER_RESET = (
         "TunerReset",
         Need.NOTHING,

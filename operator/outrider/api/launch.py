@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import GROUP
 from outrider.api.spec import Spec
+from outrider.api.speculation import Verification
 from outrider.api.text import shortened
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider_protocol.schedule import Schedule
@@ -16,6 +17,10 @@ ANNOTATION = f"{GROUP}/launch"
 """Annotation of a pod whose launch differs from the spec's own: the text of its launch."""
 
 NO_DRAFTER = "no-drafter"
+ADAPTIVE = "adaptive"
+
+_OWN = "spec"
+"""Text of a canary with the spec's own launch."""
 
 LAUNCH_KEY = "launch"
 CANARY_KEY = "canary"
@@ -27,13 +32,17 @@ class Launch:
 
     drafter: bool = True
     """False: without speculation, even if the spec has a drafter."""
+    adaptive: bool = False
+    """True: with adaptive verification, where the spec leaves that to the tuner (`verification: Auto`)."""
     schedule: Schedule | None = None
     """Schedule at launch for engines that accept no pushed schedule; None: the static schedule."""
 
     def __str__(self) -> str:
-        """Return ``no-drafter``, a schedule such as ``8:3,*:0``, or nothing for the spec's own launch."""
+        """Return ``no-drafter``, ``adaptive``, a schedule such as ``8:3,*:0``, or "" for the spec's own."""
         if not self.drafter:
             return NO_DRAFTER
+        if self.adaptive:
+            return ADAPTIVE
         return "" if self.schedule is None else str(self.schedule)
 
     @classmethod
@@ -41,10 +50,12 @@ class Launch:
         """Parse the output of ``str``.
 
         Raises:
-            ValueError: neither a schedule nor `NO_DRAFTER`.
+            ValueError: neither a schedule nor `NO_DRAFTER` nor `ADAPTIVE`.
         """
         if text == NO_DRAFTER:
             return cls(drafter=False)
+        if text == ADAPTIVE:
+            return cls(adaptive=True)
         return cls(schedule=Schedule.parse(text)) if text else cls()
 
     @classmethod
@@ -63,12 +74,12 @@ class LaunchOrder:
 
     launch: Launch = Launch()
     """Launch of the replicas."""
-    canary: bool = False
-    """True: one replica runs without speculation, as the reference of measurements."""
+    canary: Launch | None = None
+    """Launch of one replica, to be measured against the others; None: no such replica."""
 
     def to_data(self) -> dict[str, str]:
         """Return the stored form of an order: `LAUNCH_KEY` and `CANARY_KEY`."""
-        return {LAUNCH_KEY: str(self.launch), CANARY_KEY: "true" if self.canary else "false"}
+        return {LAUNCH_KEY: str(self.launch), CANARY_KEY: _canary_text(self.canary)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, str]) -> LaunchOrder:
@@ -77,14 +88,28 @@ class LaunchOrder:
         Raises:
             ValueError: a value cannot be parsed; the message names the key.
         """
-        canary = data.get(CANARY_KEY, "false")
-        if canary not in ("true", "false"):
-            raise ValueError(f"{CANARY_KEY}: {shortened(canary, 60)!r} is neither true nor false")
+        text = data.get(CANARY_KEY, "false")
+        if text not in _CANARIES:
+            known = ", ".join(_CANARIES)
+            raise ValueError(f"{CANARY_KEY}: {shortened(text, 60)!r} is none of {known}")
         try:
             launch = Launch.parse(data.get(LAUNCH_KEY, ""))
         except ValueError as error:
             raise ValueError(f"{LAUNCH_KEY}: {error}") from error
-        return cls(launch, canary == "true")
+        return cls(launch, _CANARIES[text])
+
+
+_CANARIES: Mapping[str, Launch | None] = {
+    "false": None,
+    "true": Launch(drafter=False),
+    ADAPTIVE: Launch(adaptive=True),
+    _OWN: Launch(),
+}
+"""Canary by its text in an order."""
+
+
+def _canary_text(canary: Launch | None) -> str:
+    return next(text for text, launch in _CANARIES.items() if launch == canary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +119,8 @@ class RelaunchPolicy:
     actuation: Actuation = Actuation.LIVE
     structural_off: StructuralOff = StructuralOff.NEVER
     canary: Canary = Canary.NEVER
+    compares: bool = False
+    """True: the tuner compares fixed with adaptive verification, and launches the better one."""
     interval_seconds: float = 3600.0
     """Minimum time between two rolling restarts; a roll-back is never delayed."""
     deadline_seconds: float = 1200.0
@@ -109,6 +136,7 @@ class RelaunchPolicy:
             actuation=tuning.actuation,
             structural_off=tuning.structural_off,
             canary=tuning.canary,
+            compares=spec.speculation.verification is Verification.AUTO,
             interval_seconds=duration_seconds(tuning.relaunch_interval),
             # Pods may start one by one, each within the progress deadline.
             deadline_seconds=duration_seconds(spec.rollout.progress_deadline) * max(1, spec.replicas),
@@ -118,14 +146,16 @@ class RelaunchPolicy:
     @property
     def silent(self) -> bool:
         """True if the tuner neither changes nor judges the launch."""
-        wishes = (self.actuation, self.structural_off, self.canary)
-        return wishes == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
+        wishes = (self.actuation, self.structural_off, self.canary, self.compares)
+        return wishes == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER, False)
 
     def advising(self) -> RelaunchPolicy:
         """Return the same with recommendations only."""
         never = self.structural_off is StructuralOff.NEVER
         advice = StructuralOff.NEVER if never else StructuralOff.RECOMMEND
-        return replace(self, actuation=Actuation.LIVE, structural_off=advice, canary=Canary.NEVER)
+        return replace(
+            self, actuation=Actuation.LIVE, structural_off=advice, canary=Canary.NEVER, compares=False
+        )
 
     def effective(
         self, order: LaunchOrder, *, mode: TuningMode, candidates: Collection[int], replicas: int
@@ -139,12 +169,22 @@ class RelaunchPolicy:
         if mode is not TuningMode.AUTO:
             return LaunchOrder()
         launch = order.launch if self._allows(order.launch, candidates) else Launch()
-        room = self.canary is Canary.ALLOW and self.actuation is Actuation.LIVE and replicas >= 2
-        return LaunchOrder(launch, canary=order.canary and launch.drafter and room)
+        canary = order.canary if replicas >= 2 and self._measures(order.canary, launch) else None
+        return LaunchOrder(launch, canary)
+
+    def _measures(self, canary: Launch | None, launch: Launch) -> bool:
+        """Whether a canary may be measured beside replicas of ``launch``."""
+        if canary is None or not launch.drafter or self.actuation is not Actuation.LIVE:
+            return False
+        if not canary.drafter:
+            return self.canary is Canary.ALLOW
+        return self.compares and canary.adaptive is not launch.adaptive
 
     def _allows(self, launch: Launch, candidates: Collection[int]) -> bool:
         if not launch.drafter:
             return self.structural_off is StructuralOff.ALLOW
+        if launch.adaptive:
+            return self.compares
         if launch.schedule is None:
             return True
         values = launch.schedule.values()

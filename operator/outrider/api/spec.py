@@ -16,7 +16,7 @@ from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MAX_PODS, ContextLength, Quantity, Uri, Version
 from outrider.api.rollout import OnFailure, Rollout
-from outrider.api.speculation import Speculation
+from outrider.api.speculation import Speculation, Verification
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 from outrider_protocol.methods import PIPELINED, Method
@@ -377,9 +377,25 @@ class Spec(ApiModel):
         ways = (tuning.actuation, tuning.structural_off, tuning.canary)
         return self.parallelism.nodes == 1 or ways == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
 
+    @rule(
+        "self.parallelism.nodes == 1 || !has(self.speculation.verification) || "
+        "self.speculation.verification != 'Auto'",
+        "spec.speculation.verification: Auto relaunches replicas, and Outrider does not relaunch those of "
+        "several nodes; set Fixed or Adaptive",
+        field=".speculation.verification",
+    )
+    def _groups_are_not_compared(self) -> bool:
+        return self.parallelism.nodes == 1 or not self.speculation.compares_verification
+
     def _is_from(self, *places: str) -> bool:
         drafter = self.speculation.drafter
         return any(uri.startswith(places) for uri in (self.model.uri, drafter.uri if drafter else ""))
+
+    def verifying(self, *, adaptive: bool) -> Spec:
+        """Return the spec with one verification in place of Auto."""
+        verification = Verification.ADAPTIVE if adaptive else Verification.FIXED
+        speculation = self.speculation.model_copy(update={"verification": verification})
+        return self.model_copy(update={"speculation": speculation})
 
     @property
     def _rolls_out(self) -> bool:

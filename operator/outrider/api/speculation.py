@@ -57,6 +57,8 @@ _TUNED = "(!has(self.tuning) || self.tuning.mode != 'Off')"
 _ROLLS_OUT = "(has(self.tuning) && self.tuning.actuation == 'Rollout')"
 _VERIFYING = _names(*(method for method in Method if method in ADAPTIVE_SINCE))
 _ADAPTIVE = "(has(self.verification) && self.verification == 'Adaptive')"
+_MAY_VERIFY_ADAPTIVELY = "(has(self.verification) && self.verification != 'Fixed')"
+_COMPARES = "(has(self.verification) && self.verification == 'Auto')"
 
 
 def _vllms_name(method: object) -> object:
@@ -72,6 +74,7 @@ class Verification(StrEnum):
 
     FIXED = "Fixed"
     ADAPTIVE = "Adaptive"
+    AUTO = "Auto"
 
 
 class Speculation(ApiModel):
@@ -99,7 +102,9 @@ class Speculation(ApiModel):
     verification: Verification = Verification.FIXED
     """The draft tokens that vLLM verifies. Fixed (default): all. Adaptive: those that will probably be
     accepted (vLLM's adaptive verification). Adaptive needs a GPU, the V2 runner and an attention backend that
-    supports it, such as FlashAttention 3. A change restarts pods."""
+    supports it, such as FlashAttention 3. Auto: Outrider begins with Fixed, and launches one of two or more
+    replicas the other way for 15 minutes a day. It relaunches all replicas as the better one. A change
+    restarts pods."""
     config: SpeculativeConfig = Field(default_factory=dict)
     """Other keys of vLLM's speculative configuration, under vLLM's names. Examples: `prompt_lookup_max: 8`,
     the drafter's `max_model_len: 4096` and `quantization: fp8`, `draft_sample_method: probabilistic`. A draft
@@ -162,24 +167,33 @@ class Speculation(ApiModel):
         return self.method is Method.DRAFT_MODEL or not self.config.get(OWN_VOCABULARY)
 
     @rule(
-        f"!{_ADAPTIVE} || self.method in {_VERIFYING}",
+        f"!{_MAY_VERIFY_ADAPTIVELY} || self.method in {_VERIFYING}",
         "spec.speculation.verification: vLLM has no adaptive verification for method {method}; leave it out. "
         f"It has it for {', '.join(method for method in Method if method in ADAPTIVE_SINCE)}",
         field=".verification",
     )
     def _method_verifies_adaptively(self) -> bool:
-        return not self.verifies_adaptively or self.method in ADAPTIVE_SINCE
+        return not self.may_verify_adaptively or self.method in ADAPTIVE_SINCE
 
     @rule(
-        f"!{_ADAPTIVE} || !{_TUNED} || !{_ROLLS_OUT}",
-        "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified, and only "
+        f"!{_COMPARES} || {_TUNED}",
+        "spec.speculation.verification: with Auto the tuner compares, and tuning.mode Off measures nothing; "
+        "set tuning.mode: Auto, or verification: Fixed or Adaptive",
+        field=".verification",
+    )
+    def _verification_is_compared_by_a_tuner(self) -> bool:
+        return not self.compares_verification or self.tuning.mode is not TuningMode.OFF
+
+    @rule(
+        f"!{_MAY_VERIFY_ADAPTIVELY} || !{_TUNED} || !{_ROLLS_OUT}",
+        "spec.speculation.verification: with Adaptive and Auto vLLM leaves draft tokens unverified, and only "
         "Outrider's plugin counts them. With tuning.actuation: Rollout the tuner would use wrong numbers. "
         'Set actuation: Live, tuning.mode: "Off", or verification: Fixed',
         field=".verification",
     )
     def _adaptive_verification_is_tuned_with_true_counters(self) -> bool:
         tuned = self.tuning.mode is not TuningMode.OFF
-        return not self.verifies_adaptively or not tuned or self.tuning.actuation is not Actuation.ROLLOUT
+        return not self.may_verify_adaptively or not tuned or self.tuning.actuation is not Actuation.ROLLOUT
 
     @rule(
         f"!{_ADAPTIVE} || {_TUNED} || !has({_N}) || "
@@ -343,6 +357,16 @@ class Speculation(ApiModel):
     def verifies_adaptively(self) -> bool:
         """vLLM decides in each step how many of the drafted tokens it verifies."""
         return self.verification is Verification.ADAPTIVE
+
+    @property
+    def compares_verification(self) -> bool:
+        """The tuner compares fixed with adaptive verification."""
+        return self.verification is Verification.AUTO
+
+    @property
+    def may_verify_adaptively(self) -> bool:
+        """Engines verify adaptively, or will if the tuner orders it."""
+        return self.verification is not Verification.FIXED
 
     @property
     def keeps_one_k(self) -> bool:

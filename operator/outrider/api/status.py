@@ -78,6 +78,19 @@ class Speedup(StatusModel):
     """Time of the measurement."""
 
 
+class VerificationGain(StatusModel):
+    """Goodput with adaptive verification over that with fixed, each with the K that the tuner chose."""
+
+    ratio: Ratio
+    """Estimate; above 1 adaptive verification is better. Example: 1.06."""
+    low: Ratio
+    """Lower end of the 95 % interval."""
+    high: Ratio
+    """Upper end of the 95 % interval."""
+    measured_at: Timestamp
+    """End of the comparison."""
+
+
 class SpeculationStatus(StatusModel):
     """Speculation as the engines report it."""
 
@@ -114,6 +127,10 @@ class SpeculationStatus(StatusModel):
     the engine, it is a ratio of all drafts."""
     speedup: Speedup | None = None
     """Speedup over K=0; absent until it is measured, and while no replica serves."""
+    verification: Line | None = None
+    """Verification of most replicas, Fixed or Adaptive. Absent if the spec has Fixed."""
+    verification_gain: VerificationGain | None = None
+    """The last comparison of verification: Auto; absent before it is complete."""
 
 
 class DecisionRecord(StatusModel):

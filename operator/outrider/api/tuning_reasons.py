@@ -245,6 +245,21 @@ class LaunchReason(Reason):
     CANARY_RUNNING = (
         "CanaryRunning",
         Need.WAIT,
-        "One replica runs without speculation for up to 15 minutes, as the reference for measurements.",
+        "One replica runs without speculation, or with the other verification, for 15 minutes at most. "
+        "Outrider measures the others against it.",
         "Wait.",
+    )
+    NOT_COMPARED = (
+        "NotCompared",
+        Need.NOTE,
+        "`verification` is Auto, and one replica alone cannot be compared. Engines keep their launch.",
+        "Set replicas: 2 or more, or set verification to Fixed or Adaptive.",
+    )
+    ADAPTIVE_UNAVAILABLE = (
+        "AdaptiveUnavailable",
+        Need.NOTE,
+        "`verification` is Auto, and vLLM cannot verify adaptively on this GPU with this model. Engines keep "
+        "fixed verification.",
+        "The message has the cause. Set engine.args.attention-backend: TRITON_ATTN, or select a GPU such as "
+        "H100. To end the comparisons, set verification: Fixed.",
     )

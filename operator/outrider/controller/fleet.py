@@ -26,13 +26,13 @@ class EnginePod:
     name: str
     address: EngineAddress
     launch: Launch = field(default_factory=Launch)  # its launch configuration
-    canary: bool = False  # True for a pod without speculation, as the reference for measurements
+    canary: bool = False  # True for the pod of another launch, as the reference for measurements
     revision: str = ""  # revision of its launch; pods of the same revision run the same engine
 
     @property
     def drafts(self) -> bool:
         """True for a pod with a drafter, which takes schedules."""
-        return self.launch.drafter and not self.canary
+        return self.launch.drafter
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,9 @@ class TunedModel:
     """The last order of the tuner, whether it is allowed or not."""
     searches_text: bool = False  # whether drafts come from the text (n-gram, suffix) and not from a model
     moves_cache: bool = False  # whether its KV cache comes from other engines or places
+    adaptive_refusal: str = ""
+    """Why an engine ended that was to verify adaptively, in its words; "" if none did."""
+    always_adaptive: bool = False  # engines verify adaptively without an order: `verification: Adaptive`
     returned_table: Schedule | None = None
     """The static schedule of the last good revision, if it serves because the rollout of the spec failed."""
 
@@ -75,6 +78,10 @@ class TunedModel:
     def drafting_pods(self) -> tuple[EnginePod, ...]:
         """The ready pods with a drafter."""
         return tuple(pod for pod in self.pods if pod.drafts)
+
+    def pods_verifying(self, *, adaptive: bool) -> tuple[EnginePod, ...]:
+        """The ready pods with a drafter that verify in one way."""
+        return tuple(pod for pod in self.drafting_pods if pod.launch.adaptive is adaptive)
 
     @property
     def key(self) -> Key:

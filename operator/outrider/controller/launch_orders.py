@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from outrider.api.launch import LaunchOrder
+from outrider.api.launch import ADAPTIVE, ANNOTATION, LaunchOrder
+from outrider.api.reasons import DegradedReason
+from outrider.cluster.objects import Pod, launch_failure
 from outrider.cluster.ownership import Owner, Ownership, ownership
 from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.store import Store
 from outrider.controller.stored import Key, launch_config_map
+from outrider.plan.names import CONTAINER
+
+
+def trial_refusal(pod: Pod) -> str:
+    """Why a pod ended that the tuner launched with adaptive verification; "" if it did not refuse it."""
+    engine = pod.container(CONTAINER)
+    if engine is None or pod.metadata.annotations.get(ANNOTATION) != ADAPTIVE:
+        return ""
+    failure = launch_failure(engine.last_end)
+    refused = failure is not None and failure[0] == DegradedReason.VERIFICATION_UNAVAILABLE
+    return failure[1] if failure is not None and refused else ""
 
 
 def read_order(store: Store, owner: Owner) -> LaunchOrder:

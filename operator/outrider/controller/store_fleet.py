@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import moves_cache
@@ -13,7 +13,7 @@ from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel
-from outrider.controller.launch_orders import read_order
+from outrider.controller.launch_orders import read_order, trial_refusal
 from outrider.controller.policy_from_spec import policy_from_spec
 from outrider.controller.store import Store
 from outrider.controller.stored import Key, StoredModel, key_of
@@ -109,6 +109,8 @@ class StoreFleet:
             moves_cache=moves_cache(spec.engine.args),
             searches_text=TRAITS[spec.speculation.method].searches_text,
             stored_order=self._order(Owner(metadata.namespace, metadata.name, metadata.uid)),
+            adaptive_refusal=_adaptive_refusal(self._store.pods_of(key)),
+            always_adaptive=spec.speculation.verifies_adaptively,
             returned_table=self._returned_table(key, spec),
         )
 
@@ -136,6 +138,12 @@ def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
     found = (pod.metadata.labels.get(label) for label in _REVISION_LABELS)
     revision = next(filter(None, found), "")
     return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary, revision=revision)
+
+
+def _adaptive_refusal(pods: Iterable[Pod]) -> str:
+    """The message of an engine that cannot verify adaptively; "" if there is none."""
+    found = (trial_refusal(pod) for pod in pods if pod.metadata.deletion_timestamp is None)
+    return next((message for message in found if message), "")
 
 
 def _launch_of(pod: Pod) -> Launch:

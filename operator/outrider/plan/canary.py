@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from outrider.api.launch import LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.spec import Spec
 
 
@@ -17,6 +17,8 @@ class Serving:
     """Pods of any revision, without canaries."""
     canaries: int = 0
     """Canary pods of the present spec."""
+    canary: Launch | None = None
+    """Their launch; None without them."""
 
 
 class CanaryStage(Enum):
@@ -35,7 +37,7 @@ def canary_stage(spec: Spec, order: LaunchOrder, serving: Serving) -> CanaryStag
     Without room for a surge it takes the place of a replica at once.
     """
     surge = spec.rollout.max_surge not in (0, "0%")
-    if order.canary:
+    if order.canary is not None:
         return CanaryStage.BESIDE if surge and not serving.canaries else CanaryStage.INSTEAD
     going = surge and serving.canaries and serving.replicas < spec.replicas
     return CanaryStage.BESIDE if going else CanaryStage.ABSENT

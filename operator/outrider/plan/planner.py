@@ -28,7 +28,6 @@ Problem = tuple[DegradedReason, str]
 
 _OWN_ORDER = LaunchOrder()
 _NOTHING_SERVES = Serving()
-_CANARY_LAUNCH = Launch(drafter=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,11 @@ class Rendered:
         model = _with_weights(model)
         order = effective_order(model.spec, order)
         stage = canary_stage(model.spec, order, serving)
+        absent = stage is CanaryStage.ABSENT
+        canary_launch = None if absent else order.canary or serving.canary or Launch(drafter=False)
         try:
             pods = self._rendered(order.launch, Role.REPLICA)
-            canary = None if stage is CanaryStage.ABSENT else self._rendered(_CANARY_LAUNCH, Role.CANARY)
+            canary = None if canary_launch is None else self._rendered(canary_launch, Role.CANARY)
         except ValueError as error:
             return Plan((), "", (_problem(error),))
         replicas = model.spec.replicas - (1 if stage is CanaryStage.INSTEAD else 0)

@@ -27,7 +27,7 @@ class Role(StrEnum):
 
     REPLICA = "replica"
     CANARY = "canary"
-    """A replica without speculation, to be measured against."""
+    """A replica of another launch, to be measured against."""
     WORKER = "worker"
     """One of several nodes that compute a replica. It answers no requests."""
 
@@ -53,10 +53,12 @@ def engine_launch(spec: Spec, launch: Launch, role: Role = Role.REPLICA) -> Engi
     A pod of a stock engine with a schedule always has it: such an engine does not answer the control API.
     """
     stock = spec.speculation.tuning.actuation is Actuation.ROLLOUT
+    if spec.speculation.compares_verification:
+        spec = spec.verifying(adaptive=launch.adaptive)
     if not launch.drafter:
         return EngineLaunch(_without_drafter(spec), stock, None, launch, role)
     if not stock or not spec.live:
-        return EngineLaunch(spec, stock, None, Launch(), role)
+        return EngineLaunch(spec, stock, None, Launch(adaptive=launch.adaptive), role)
     table = launch.schedule or spec.static_schedule()
     if spec.one_k:
         return EngineLaunch(_of_one_k(spec, table.k_at(1)), stock, None, Launch(schedule=table), role)

@@ -12,6 +12,7 @@ from pydantic import Field
 from outrider.api.drafting import MAX_K
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.bounded_types import Count, Seconds, Whole, Words
+from outrider.tuning.estimate.contrast import Contrast
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.state import TunerState
@@ -118,6 +119,7 @@ class Outlook:
     estimates: Mapping[str, BinEstimates] = field(default_factory=dict)  # by label of the batch bin
     speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
     measured_gain: float | None = None  # relative, of the last change in this bin; None until measured
+    contrast: Contrast | None = None  # with pods of the other launch in this tick; None without such pods
 
     @property
     def batch_size(self) -> float:

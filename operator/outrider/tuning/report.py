@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from math import exp, expm1, sqrt
+from math import exp, expm1, log2, sqrt
 
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.cost_model import cost_model_of
@@ -22,7 +22,11 @@ from outrider.tuning.decision import (
     Speedup,
     Structural,
 )
+from outrider.tuning.estimate.contrast import Contrast, contrast
+from outrider.tuning.estimate.goodput import predicted_steps
+from outrider.tuning.estimate.surface import Point
 from outrider.tuning.messages import changed_rows
+from outrider.tuning.observe.readings import Reading
 from outrider.tuning.observe.window import Window
 from outrider.tuning.tick_context import TickContext
 from outrider_protocol.schedule import Schedule
@@ -104,7 +108,38 @@ def _outlook(context: TickContext) -> Outlook:
         estimates=_estimates(context),
         speedup=_speedup(context),
         measured_gain=_measured_gain(context),
+        contrast=_contrast(context),
     )
+
+
+def _contrast(context: TickContext) -> Contrast | None:
+    """The other launch against this one, on the requests of this tick."""
+    ours, theirs = context.readings.rows, context.compared.rows
+    if not ours or not theirs:
+        return None
+    rows = (*ours, *theirs)
+    paces = context.state.learning.pods.values()
+    between = sum(pace.mean**2 for pace in paces) / max(len(paces), 1)
+    return contrast(ours, theirs, _curve(context, rows), between_pods=between)
+
+
+def _curve(context: TickContext, rows: Sequence[Reading]) -> dict[float, float]:
+    """Estimated goodput of this launch under its schedule, by the batch size of each row."""
+    policy, tokens = context.policy, context.state.learning.profile.tokens(context.policy.candidates)
+    points = [
+        Point(
+            policy.allowed(context.state.schedule.k_at_mean(row.batch_size)),
+            log2(row.batch_size),
+            row.log_context,
+        )
+        for row in rows
+    ]
+    steps = predicted_steps(context, points).means
+    return {
+        row.batch_size: row.batch_size
+        * exp(tokens.log_mean[policy.candidates.index(point.k)] - float(log_step))
+        for row, point, log_step in zip(rows, points, steps, strict=True)
+    }
 
 
 def _measured_gain(context: TickContext) -> float | None:

@@ -38,6 +38,8 @@ class TickContext:
     without_drafter: Sequence[Observation] = ()
     """Observations of pods that were launched without a drafter. They show the overhead of the idle drafter,
     and the load where no other pod is measured."""
+    other_launch: Sequence[Observation] = ()
+    """Observations of pods that draft and verify in the other way (`Launch.adaptive`)."""
     step_times: StepTimeProfile | None = None
     """The profile that these engines measured before they served; None without one."""
     tick_seconds: float = 0.0
@@ -45,6 +47,8 @@ class TickContext:
     readings: Readings = _NO_READINGS
     undrafted: Readings = _NO_READINGS
     """Readings of pods without a drafter."""
+    compared: Readings = _NO_READINGS
+    """Readings of the other launch."""
     posteriors: Mapping[int, Posterior] = field(default_factory=dict)
     """The estimates of every batch bin, by its index."""
     chosen: Proposal | None = None

@@ -46,14 +46,17 @@ def observe(context: TickContext) -> TickContext:
         context,
         observations=_in_order(context.observations),
         without_drafter=_in_order(context.without_drafter),
+        other_launch=_in_order(context.other_launch),
         policy=context.policy if context.in_force is None else context.policy.observing(),
         tick_seconds=context.tick_seconds or _last_interval(context.state, context.now),
     )
     apart = tuple(o for o in context.without_drafter if isinstance(o, Window))
+    other = tuple(o for o in context.other_launch if isinstance(o, Window))
     return replace(
         context,
         readings=read(context.windows, context.in_force or context.state.schedule, context.policy),
         undrafted=read(apart, Schedule.constant(0), context.policy),
+        compared=read(other, context.state.schedule, context.policy),
     )
 
 

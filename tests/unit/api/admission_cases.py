@@ -548,7 +548,7 @@ ENGINES = (
     *(
         _adaptive(
             f"adaptive verification without the plugin's counters and {tuning}",
-            "spec.speculation.verification: with Adaptive vLLM leaves draft tokens unverified",
+            "spec.speculation.verification: with Adaptive and Auto vLLM leaves draft tokens unverified",
             tuning=tuning,
         )
         for tuning in ({"actuation": "Rollout"}, {"mode": "Observe", "actuation": "Rollout"})
@@ -574,6 +574,36 @@ ENGINES = (
         drafter=None,
         verification="Adaptive",
         tuning={"mode": "Off"},
+    ),
+    *(
+        _adaptive(f"verification compared with tuning {tuning}", verification="Auto", tuning=tuning)
+        for tuning in ({}, {"mode": "Observe"})
+    ),
+    _adaptive(
+        "verification compared without tuning",
+        "spec.speculation.verification: with Auto the tuner compares",
+        verification="Auto",
+    ),
+    _adaptive(
+        "verification compared without the plugin's counters",
+        "spec.speculation.verification: with Adaptive and Auto vLLM leaves draft tokens unverified",
+        verification="Auto",
+        tuning={"actuation": "Rollout"},
+    ),
+    _adaptive(
+        "verification compared for a method without it",
+        "spec.speculation.verification: vLLM has no adaptive verification for method ngram; leave it out",
+        method="ngram",
+        drafter=None,
+        verification="Auto",
+        tuning={},
+    ),
+    _spec(
+        "verification compared on replicas of several nodes",
+        "spec.speculation.verification: Auto relaunches replicas",
+        parallelism={"tensor": 4, "nodes": 2},
+        rollout={"onFailure": "Hold"},
+        speculation={"verification": "Auto"},
     ),
     _adaptive("another verification", "spec.speculation.verification", verification="Sometimes"),
     *(

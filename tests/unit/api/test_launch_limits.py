@@ -13,8 +13,8 @@ from tests.unit.plan.factories import a_model
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))
 TABLE = LaunchOrder(Launch(schedule=Schedule.parse("8:3,*:0")))
 BEYOND = LaunchOrder(Launch(schedule=Schedule.parse("8:4,*:0")))
-CANARY = LaunchOrder(canary=True)
-ORDERS = (NO_DRAFTER, TABLE, BEYOND, CANARY, LaunchOrder(Launch(drafter=False), canary=True))
+CANARY = LaunchOrder(canary=Launch(drafter=False))
+ORDERS = (NO_DRAFTER, TABLE, BEYOND, CANARY, LaunchOrder(Launch(drafter=False), canary=Launch(drafter=False)))
 
 
 def effective(order: LaunchOrder, *, replicas: int = 2, **tuning: str) -> LaunchOrder:
@@ -59,7 +59,7 @@ def test_the_only_replica_is_no_canary() -> None:
 
 
 def test_replicas_without_a_drafter_need_no_canary() -> None:
-    both = LaunchOrder(Launch(drafter=False), canary=True)
+    both = LaunchOrder(Launch(drafter=False), canary=Launch(drafter=False))
 
     assert effective(both, structuralOff="Allow", canary="Allow") == NO_DRAFTER
 

@@ -26,7 +26,7 @@ from tests.unit.controller.kept_server import KeptServer, a_kept_cluster
 from tests.unit.tuning_loop.factories import a_model
 
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))
-CANARY = LaunchOrder(canary=True)
+CANARY = LaunchOrder(canary=Launch(drafter=False))
 KEY = Key("default", "m")
 OWNER = Owner("default", "m", "uid-of-m")
 

@@ -135,6 +135,13 @@ TROUBLES = {
         DegradedReason.ENGINE_IMAGE_INCOMPLETE,
         "no package cryptography.",
     ),
+    "an engine that the tuner tries with adaptive verification, and that cannot": Case(
+        a_workload(a_pod(ended=(78, NOT_ADAPTIVE), restarts=7, launch="adaptive")), None
+    ),
+    "an engine that the tuner tries with adaptive verification, and that crashes": Case(
+        a_workload(a_pod(ended=(139, "SIGSEGV"), restarts=7, launch="adaptive")),
+        DegradedReason.ENGINE_CRASHING,
+    ),
     "an engine without the launcher found no model": Case(
         a_workload(a_pod(ended=(1, STOCK_NOT_FOUND))), DegradedReason.MODEL_NOT_FOUND, "no model at /models/x"
     ),

@@ -17,7 +17,7 @@ from outrider.controller.stored import Key
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
 from outrider_protocol.schedule import Schedule
-from tests.unit.controller.factories import a_launch_order, a_raw_model, a_raw_pod, ago
+from tests.unit.controller.factories import NOT_ADAPTIVE, a_launch_order, a_raw_model, a_raw_pod, ago
 
 KEY = SigningKey.generate()
 
@@ -330,6 +330,16 @@ def test_pods_tell_how_they_were_launched() -> None:
     without = Launch(drafter=False)
     assert [pod.launch for pod in found.pods] == [Launch(), without, without, Launch()]
     assert [pod.canary for pod in found.pods] == [False, False, True, False]
+
+
+def test_a_trial_of_adaptive_verification_that_engines_refuse_is_known() -> None:
+    serving = a_raw_pod("m-1", ready=True)
+    refused = a_raw_pod("m-2", ended=(78, NOT_ADAPTIVE), launch="adaptive", canary=True)
+    leaving = a_raw_pod("m-2", ended=(78, NOT_ADAPTIVE), launch="adaptive", canary=True, leaving=True)
+    ((known,), (over,)) = (tuned(a_raw_model(), serving, pod) for pod in (refused, leaving))
+
+    assert known.adaptive_refusal == "FLASH_ATTN cannot."
+    assert over.adaptive_refusal == ""
 
 
 def test_the_stored_order_is_known() -> None:

@@ -18,7 +18,7 @@ from outrider_protocol.schedule import Row, Schedule
 from tests.unit.plan.factories import KEYS, a_model, engine_container, environment, flag, pod_spec
 
 NO_DRAFTER = LaunchOrder(Launch(drafter=False))
-CANARY = LaunchOrder(canary=True)
+CANARY = LaunchOrder(canary=Launch(drafter=False))
 ALLOWED = {"structuralOff": "Allow", "canary": "Allow"}
 ROLLOUT = {"actuation": "Rollout"}
 

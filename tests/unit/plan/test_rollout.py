@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.api.launch import LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.rollout import OnFailure
 from outrider.plan import plan
 from outrider.plan.planner import Plan
@@ -168,7 +168,7 @@ def test_engines_of_the_good_revision_begin_with_their_own_table() -> None:
 
 def test_a_canary_of_the_spec_that_failed_goes() -> None:
     model = a_model(replicas=2, speculation={"tuning": {"canary": "Allow"}})
-    wanted = plan(model, settings=PlanSettings(), keys=KEYS, order=LaunchOrder(canary=True))
+    wanted = plan(model, settings=PlanSettings(), keys=KEYS, order=LaunchOrder(canary=Launch(drafter=False)))
     after = returned(wanted)
     assert len(wanted.revisions) == 2
     assert [child["kind"] for child in after.children].count("Deployment") == 1

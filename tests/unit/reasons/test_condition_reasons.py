@@ -72,7 +72,7 @@ from tests.unit.controller.place import (
 )
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
-from tests.unit.tuning.launching import ALLOW, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
+from tests.unit.tuning.launching import ALLOW, AUTO, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
 from tests.unit.tuning_loop.factories import NOW as UNIX_NOW
 
 Found = list[ConditionReason]
@@ -289,6 +289,13 @@ def a_stuck_plant() -> Plant:
     return plant
 
 
+def a_refusing_plant() -> Plant:
+    """Its canary, ordered in the first tick, ends because vLLM cannot verify adaptively."""
+    plant = Plant(AUTO, replicas=2, canary_serves=False, adaptive_refusal="FLASH_ATTN_2 cannot.")
+    plant.tick(KEEP)
+    return plant
+
+
 SETTLED = a_decision()
 OFF_NOW = a_decision(table=Schedule.constant(0))
 
@@ -349,6 +356,8 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
         lambda: launched(a_stuck_plant(), spent=ALLOW.deadline_seconds + 60.0, decision=None),
     ),
     (LaunchReason.CANARY_RUNNING, lambda: launched(Plant(CANARY, replicas=2), spent=1.0, decision=KEEP)),
+    (LaunchReason.NOT_COMPARED, lambda: launched(Plant(AUTO), spent=1.0, decision=KEEP)),
+    (LaunchReason.ADAPTIVE_UNAVAILABLE, lambda: launched(a_refusing_plant(), spent=60.0, decision=KEEP)),
 )
 
 SCENES = (*RECONCILE, *TUNE)

@@ -118,7 +118,7 @@ async def cpu_overspent() -> Told:
     return await looped(world)
 
 
-BARE, CANARY = LaunchOrder(Launch(drafter=False)), LaunchOrder(canary=True)
+BARE, CANARY = LaunchOrder(Launch(drafter=False)), LaunchOrder(canary=Launch(drafter=False))
 
 SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.READY: lambda: passes(STARTS, SERVES),

@@ -38,6 +38,8 @@ from tests.unit.tuning.factories import (
 HOUR, TICK = 3600.0, 60.0
 ALLOW = RelaunchPolicy(structural_off=StructuralOff.ALLOW)
 CANARY = RelaunchPolicy(canary=Canary.ALLOW)
+AUTO = RelaunchPolicy(compares=True)
+"""verification: Auto"""
 
 
 def an_outlook(
@@ -82,6 +84,7 @@ class Plant:
     now: float = 0.0
     stuck: bool = False
     canary_serves: bool = True
+    adaptive_refusal: str = ""
     state: RelaunchState = field(default_factory=RelaunchState)
     running: Launch = field(default_factory=Launch)
     verdicts: list[Verdict] = field(default_factory=list)
@@ -89,13 +92,21 @@ class Plant:
 
     def tick(self, decision: Decision | None) -> Verdict:
         before = self.state.order
-        canaries = int(before.canary and self.canary_serves)
+        canaries = int(before.canary is not None and self.canary_serves)
         if not self.stuck:
             self.running = before.launch
         ready = self.replicas - canaries
         as_ordered = ready if self.running == before.launch else 0
         inputs = RelaunchInput(
-            self.limits, decision, Schedule.constant(3), self.replicas, ready, as_ordered, canaries, self.now
+            self.limits,
+            decision,
+            Schedule.constant(3),
+            self.replicas,
+            ready,
+            as_ordered,
+            canaries,
+            self.now,
+            adaptive_refusal=self.adaptive_refusal,
         )
         verdict = judge(inputs, self.state, POLICY)
         self.state = verdict.state

@@ -187,7 +187,7 @@ def a_canary_plant() -> Plant:
 def test_a_canary_runs_until_the_tax_is_known() -> None:
     plant = a_canary_plant()
     assert plant.tick(KEEP).reason is LaunchReason.CANARY_RUNNING
-    assert plant.state.order == LaunchOrder(canary=True)
+    assert plant.state.order == LaunchOrder(canary=Launch(drafter=False))
     plant.tick(KEEP)
     known = a_decision(an_outlook(overhead=IdleDrafterOverhead(0.1, 0.015**2, measured_at=plant.now)))
     plant.tick(known)
@@ -199,7 +199,7 @@ def test_a_canary_runs_until_the_tax_is_known() -> None:
 def test_a_canary_that_learns_nothing_ends_all_the_same_and_rests_for_a_day() -> None:
     plant = a_canary_plant()
     plant.spend(23 * HOUR, KEEP)
-    running = sum(v.state.order.canary for v in plant.verdicts) * TICK
+    running = sum(v.state.order.canary is not None for v in plant.verdicts) * TICK
     assert running <= POLICY.relaunch.canary_seconds + 3 * TICK
     assert "no result" in next(v for v in reversed(plant.verdicts) if "canary ends" in v.sentence).sentence
 

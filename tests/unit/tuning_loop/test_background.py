@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.api.launch import LaunchOrder
+from outrider.api.launch import Launch, LaunchOrder
 from outrider.api.reasons import EventReason
 from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.api.tuning import TuningMode
@@ -55,7 +55,8 @@ async def test_an_order_that_hangs_comes_after_the_push_and_is_given_up(engines:
     engine = FakeEngine()
     async with serving(engine) as pods, asyncio.timeout(60):
         world = World(
-            [replace(a_model(*pods), stored_order=LaunchOrder(canary=True))], timing={"order": 0.02}
+            [replace(a_model(*pods), stored_order=LaunchOrder(canary=Launch(drafter=False)))],
+            timing={"order": 0.02},
         )
         world.hang("order", "m")
         with world.loop(engines) as loop:

@@ -110,7 +110,10 @@ async def test_a_canary_gets_no_table_and_is_measured_apart(engines: EngineClien
     tuned, canary = FakeEngine("a"), FakeEngine("b")
     async with serving(tuned, canary) as (first, second):
         world = a_world(
-            first, launched(second, canary=True), relaunching=CANARY, order=LaunchOrder(canary=True)
+            first,
+            launched(second, canary=True),
+            relaunching=CANARY,
+            order=LaunchOrder(canary=Launch(drafter=False)),
         )
         await ticks(world, engines, 3)
     assert (tuned.puts, canary.puts) == (3, 0)
@@ -353,7 +356,7 @@ async def test_a_canary_starts_and_ends_with_two_events(engines: EngineClient) -
             await step(loop)
     assert found is not None
     assert found["reason"] == "CanaryRunning"
-    assert world.orders == [LaunchOrder(canary=True), LaunchOrder()]
+    assert world.orders == [LaunchOrder(canary=Launch(drafter=False)), LaunchOrder()]
     assert happened(world) == [EventReason.CANARY_STARTED, EventReason.CANARY_ENDED]
 
 

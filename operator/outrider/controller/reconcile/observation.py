@@ -23,7 +23,7 @@ from outrider.controller.reconcile.downloads import (
 from outrider.controller.reconcile.groups import NO_GROUPS, GroupsSeen
 from outrider.controller.reconcile.readiness import DegradedCause, Workload, blocked, downloading, judge
 from outrider.controller.reconcile.report import Report
-from outrider.controller.reconcile.revisions import Revisions, revision_label, role
+from outrider.controller.reconcile.revisions import Revisions, launch_of, revision_label, role
 from outrider.controller.reconcile.rollouts import Rollouts
 from outrider.controller.store import Store
 from outrider.controller.stored import Key
@@ -91,7 +91,10 @@ class Observer:
         ready = tuple(pod for pod in self._store.pods_of(key) if pod.ready)
         canaries = tuple(pod for pod in ready if role(pod) is Role.CANARY)
         current = self._revisions.of_spec(key, rendered, canaries)
-        return Serving(replicas=len(ready) - len(canaries), canaries=len(current))
+        replicas = len(ready) - len(canaries)
+        if not current:
+            return Serving(replicas)
+        return Serving(replicas, len(current), launch_of(current[0]))
 
     def progress(
         self,

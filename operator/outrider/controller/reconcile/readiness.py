@@ -10,6 +10,7 @@ from outrider.api.conditions import ConditionStatus, ConditionType, ConditionUpd
 from outrider.api.reasons import AdviceReason, DegradedReason, ProgressingReason, ReadyReason
 from outrider.api.text import shortened
 from outrider.cluster.objects import Deployment, Pod
+from outrider.controller.launch_orders import trial_refusal
 from outrider.controller.reconcile.ended_engine import (
     engine_crashing,
     group_ended,
@@ -321,7 +322,8 @@ def _in_a_pod(reason: DegradedReason, look: Callable[[Pod, datetime], str | None
 
     def check(workload: Workload, now: datetime) -> DegradedCause | None:
         for pod in (*workload.current, *workload.workers):
-            message = None if pod.ready else look(pod, now)
+            # The tuner ends such a trial, and serving pods do not depend on it.
+            message = None if pod.ready or trial_refusal(pod) else look(pod, now)
             if message is not None:
                 return _cause_in(pod, reason, message)
         return None

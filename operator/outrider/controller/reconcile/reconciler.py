@@ -248,12 +248,12 @@ class Reconciler:
         try:
             await self._children.apply(this.owner, this.wanted.children)
         except NameTaken as error:
-            if not this.order.canary:
+            if this.order.canary is None:
                 raise
             # The replicas do not depend on the canary. If their own name is taken, this fails again.
             message = f"Outrider starts no canary: {error.message}"
             this.besides = DegradedCause(DegradedReason.NAME_TAKEN, message)
-            this.order = replace(this.order, canary=False)
+            this.order = replace(this.order, canary=None)
             await self._plan(this)
             await self._children.apply(this.owner, this.wanted.children)
 

@@ -74,6 +74,14 @@ def _revision(rendered: Rendered, text: str, as_role: Role) -> str | None:
         return None
 
 
+def launch_of(pod: Pod) -> Launch:
+    """The launch of a pod; the spec's own if its annotation cannot be parsed."""
+    try:
+        return Launch.of_pod(pod.metadata.annotations)
+    except ValueError:
+        return Launch()
+
+
 def _launch(pod: Pod) -> _Launched:
     return pod.metadata.annotations.get(ANNOTATION, ""), role(pod)
 

@@ -159,6 +159,10 @@ class PushedTables:
         """Unix seconds from which on samples are still needed; None without a confirmed pod."""
         return min((known.span.until for known in self._pods.values()), default=None)
 
+    def forget_pods(self) -> None:
+        """Drop the pods where none is left, so that no sample of them is needed."""
+        self._pods = {}
+
     def observe(self, pods: Sequence[EnginePod], metrics: PodMetricsReader) -> tuple[Observation, ...]:
         """One observation per pod that uses the wanted schedule."""
         found: list[Observation] = []

@@ -95,8 +95,9 @@ def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
         back = found.verdict.reason is LaunchReason.RELAUNCH_ROLLED_BACK
         reason = EventReason.RELAUNCH_ROLLED_BACK if back else EventReason.RELAUNCHED
         yield Event(reason, sentence)
-    if now.canary is not was.canary:
-        yield Event(EventReason.CANARY_STARTED if now.canary else EventReason.CANARY_ENDED, sentence)
+    if now.canary != was.canary:
+        ended = now.canary is None
+        yield Event(EventReason.CANARY_ENDED if ended else EventReason.CANARY_STARTED, sentence)
 
 
 def _of_advice(was: Condition | None, now: Condition | None, outcome: TickOutcome) -> Iterator[Event]:

@@ -14,6 +14,7 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.permission import Permission
 from outrider.tuning.decision import Decision
+from outrider.tuning.estimate.contrast import Contrast, Contrasts
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
 from outrider.tuning.relaunch.state import RelaunchState
@@ -65,9 +66,19 @@ class LaunchTuner:
         """The state to save for a later process."""
 
     async def tick(
-        self, model: TunedModel, policy: Policy, decision: Decision | None, rule: Permission, now: float
+        self,
+        model: TunedModel,
+        policy: Policy,
+        decision: Decision | None,
+        rule: Permission,
+        now: float,
+        *,
+        contrast: Contrast | None = None,
     ) -> LaunchOutcome | None:
-        """Judge the launch, and order another one. Returns None if the tuner may not judge it at present."""
+        """Judge the launch, and order another one. Returns None if the tuner may not judge it at present.
+
+        contrast: adaptive over fixed verification.
+        """
         auto = model.mode is TuningMode.AUTO
         limits = model.relaunching if auto else model.relaunching.advising()
         if auto and limits.silent and model.stored_order != LaunchOrder():
@@ -87,6 +98,8 @@ class LaunchTuner:
             as_ordered=sum(runs(pod, before.launch, model) for pod in replicas),
             canaries=len(model.pods) - len(replicas),
             now=now,
+            contrast=contrast,
+            adaptive_refusal=model.adaptive_refusal,
         )
         verdict = judge(inputs, self.state, policy)
         if not auto:
@@ -101,7 +114,16 @@ class LaunchTuner:
 
     def forget(self) -> None:
         """Drop the results of earlier launches; the order remains."""
-        self.state = replace(self.state, refused=(), strikes=0, wish=None, wished_at=None)
+        self.state = replace(
+            self.state,
+            refused=(),
+            strikes=0,
+            wish=None,
+            wished_at=None,
+            compared_at=None,
+            contrasts=Contrasts(),
+            verification=None,
+        )
 
     async def _forget(self, model: TunedModel) -> None:
         """Drop the order, so that it does not return when relaunches are allowed again."""
@@ -152,7 +174,7 @@ def launch_report(model: TunedModel) -> LaunchReport | None:
 
 def runs(pod: EnginePod, launch: Launch, model: TunedModel) -> bool:
     """Whether a pod has this launch configuration."""
-    if pod.launch.drafter is not launch.drafter:
+    if (pod.launch.drafter, pod.launch.adaptive) != (launch.drafter, launch.adaptive):
         return False
     if not pod.launch.drafter or model.relaunching.actuation is Actuation.LIVE:
         return True

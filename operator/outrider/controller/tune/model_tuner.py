@@ -12,31 +12,26 @@ from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.api_server import ApiServer
-from outrider.controller.tune.cost_models import CostModels, Teaching, described
-from outrider.controller.tune.engine_info import (
-    EngineInfo,
-    EngineInfos,
-    batch_of_all,
-    each_once,
-    with_answers,
-)
+from outrider.controller.tune.cost_models import Teaching, described
+from outrider.controller.tune.engine_info import EngineInfos, batch_of_all, each_once, with_answers
 from outrider.controller.tune.engine_tables import (
     PodMetricsReader,
     PushedTables,
     ScheduleVersions,
     UnpushedPods,
 )
+from outrider.controller.tune.launch_side import LaunchSide, LaunchSides, infos_of
 from outrider.controller.tune.launching import LaunchTuner, launch_report, launched_pods, launched_table
 from outrider.controller.tune.outcome import Actuated, EngineSummary, Observed, TickOutcome
 from outrider.controller.tune.permission import Permission, PermissionInput, permission
 from outrider.controller.tune.snapshot import TunerSnapshot, usable
-from outrider.controller.tune.step_time_profiles import differing, newest
+from outrider.controller.tune.step_time_profiles import differing
 from outrider.controller.tune.timing import Timing
 from outrider.controller.tune.tuner_store import TunerStore
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodMetrics
 from outrider.telemetry.source import Measurements, MetricsError
-from outrider.tuning.decision import BinEstimates, Decision
+from outrider.tuning.decision import Decision
 from outrider.tuning.moments import not_ahead
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
@@ -104,22 +99,26 @@ class ModelTuner:
         self._timing = timing
         self._restored = restored
         self._setup: tuple[TuningMode, Schedule, Policy] | None = None  # what the state depends on
-        self._state: TunerState | None = None
-        self._estimates: Mapping[str, BinEstimates] = restored.estimates if restored else {}
         failed_k = restored.failed_k if restored else frozenset[int]()
-        self._pushed = PushedTables(
-            engines.client,
-            engines.versions,
-            uid=uid,
-            lease=timing.push_lease,
-            failed_k=failed_k,
-            clock=clock,
+        main, other = (
+            LaunchSide(
+                PushedTables(
+                    engines.client,
+                    engines.versions,
+                    uid=uid,
+                    lease=timing.push_lease,
+                    failed_k=failed,
+                    clock=clock,
+                )
+            )
+            for failed in (failed_k, frozenset[int]())
         )
+        if restored is not None:
+            main.estimates, main.profile = restored.estimates, restored.profile
+        self._sides = LaunchSides(main, other, adaptive=restored is not None and restored.adaptive)
         self._launched = UnpushedPods()
         self._bare = UnpushedPods()
         self._engine_infos = EngineInfos(engines.client)
-        self._cost_models = CostModels()
-        self._profile = restored.profile if restored else None
         relaunches = restored.relaunches if restored else RelaunchState()
         self._launches = LaunchTuner(api_server, relaunches, timeout_seconds=timing.order)
         self._ready: frozenset[str] = frozenset()
@@ -131,61 +130,79 @@ class ModelTuner:
     def measured_until(self) -> float | None:
         """Unix seconds from which on samples are still needed; None without a confirmed pod."""
         spans = (*self._launched.spans.values(), *self._bare.spans.values())
-        needed = (self._pushed.measured_until, *(span.until for span in spans))
+        sides = (self._main.pushed.measured_until, self._other.pushed.measured_until)
+        needed = (*sides, *(span.until for span in spans))
         return min((at for at in needed if at is not None), default=None)
 
     def starting_pods(self, model: TunedModel) -> tuple[tuple[EnginePod, Push], ...]:
         """Starting pods that will take pushes, each with the last push."""
-        order = self._pushed.order
-        if order is None or not model.can.live_schedule:
+        if not model.can.live_schedule:
             return ()
-        return tuple((pod, order) for pod in model.starting_pods if pod.drafts)
+        pods = (pod for pod in model.starting_pods if pod.drafts)
+        orders = ((pod, self._sides.of(pod).pushed.order) for pod in pods)
+        return tuple((pod, order) for pod, order in orders if order is not None)
+
+    @property
+    def _main(self) -> LaunchSide:
+        return self._sides.main
+
+    @property
+    def _other(self) -> LaunchSide:
+        return self._sides.other
 
     @property
     def snapshot(self) -> TunerSnapshot | None:
         """The state for a later process; None if nothing is tuned."""
-        if self._state is None or self._setup is None or self._setup[0] is TuningMode.OFF:
+        if self._main.state is None or self._setup is None or self._setup[0] is TuningMode.OFF:
             return None
         mode, static, _ = self._setup
         return TunerSnapshot(
             mode=mode,
             static=static,
-            state=self._state,
-            estimates=self._estimates,
-            failed_k=self._pushed.failed_k,
+            state=self._main.state,
+            estimates=self._main.estimates,
+            failed_k=self._main.pushed.failed_k,
             relaunches=self._launches.state,
-            profile=self._profile,
+            profile=self._main.profile,
+            adaptive=self._sides.adaptive,
         )
 
     async def tick(self, model: TunedModel, measured: Measured, *, now: float) -> TickOutcome:
         """Observe, decide and actuate once. now: unix seconds."""
         policy = self._continue(model)
+        self._sides.follow(model)
         self._follow_clock(now)
         term, rule = self._engines.term(), self._permission(model, now)
         tick = _Tick(model, policy, rule, term, now)
-        live, drafting = model.can.live_schedule, model.drafting_pods
+        live, drafting = model.can.live_schedule, self._sides.pods(model)
+        others = self._sides.other_pods(model)
         reporting = model.pods if model.can.reads_state else ()
-        observed, bare = self._observe(tick, measured)
-        before = (self._pushed.wanted or self._tuner_state.schedule) if live else launched_table(model)
+        observed, compared, bare = self._observe(tick, measured)
+        before = (self._main.pushed.wanted or self._tuner_state.schedule) if live else launched_table(model)
         reset = self._reset_if_requested(tick)
         # Until a pod with a drafter is measured, the others must not count as the whole model.
         apart = bare if observed or not drafting else ()
-        if self._profile is None and measured is not None:
+        if self._main.profile is None and measured is not None:
             # The first decision about a launch uses the profile that its engines measured.
             infos = await self._engine_infos.of(reporting)
-            self._profile = newest(None, _of(drafting, infos))
-        decision = self._decide(tick, observed, apart) if tick.decides and reset is None else None
+            self._main.follow_profiles(drafting, infos)
+        decides = tick.decides and reset is None
+        decision = self._decide(tick, observed, apart, compared) if decides else None
         wanted = self._wanted(tick, decision)
-        teaching = self._cost_models.of_tick(model, rule, decision, drafting, self._engine_infos.known)
-        push, infos = await asyncio.gather(
-            self._push(tick, wanted, teaching), self._engine_infos.of(reporting)
+        teaching = self._main.teaching(model, rule, decision, drafting, self._engine_infos.known)
+        push, counterpart, infos = await asyncio.gather(
+            self._push(tick, drafting, wanted, teaching),
+            self._tune_others(tick, others, compared, observed, decides=decides),
+            self._engine_infos.of(reporting),
         )
         infos = with_answers(infos, push)
-        drafting_infos = _of(drafting, infos)
-        self._profile = newest(self._profile, drafting_infos)
+        drafting_infos = infos_of(drafting, infos)
+        self._main.follow_profiles(drafting, infos)
+        self._other.follow_profiles(others, infos)
         probe = await self._probe(tick, decision, push)
         # Last, since it may have to wait for the API server.
-        launch = await self._launches.tick(model, policy, decision, rule, now)
+        contrast = self._sides.contrast(model, decision, counterpart)
+        launch = await self._launches.tick(model, policy, decision, rule, now, contrast=contrast)
         return TickOutcome(
             model=model,
             now=now,
@@ -194,14 +211,14 @@ class ModelTuner:
             before=before,
             wanted=wanted,
             observed=Observed(
-                observations=observed + bare,
+                observations=observed + compared + bare,
                 error=measured if isinstance(measured, MetricsError) else None,
                 note=_note(model, measured),
             ),
             actuated=Actuated(
-                in_force=self._pushed.in_force if live else wanted if launched_pods(model) else None,
+                in_force=self._main.pushed.in_force if live else wanted if launched_pods(model) else None,
                 push=push,
-                fast_loop=described(teaching, self._pushed.fast_loops.values()),
+                fast_loop=described(teaching, self._main.pushed.fast_loops.values()),
                 probe=probe,
                 launched=None if live else launch_report(model),
                 launch=launch,
@@ -211,34 +228,65 @@ class ModelTuner:
                 cuda_graphs=each_once(one.cuda_graphs for one in infos),
                 idle_drafter=each_once(one.idle_drafter for one in infos),
                 max_num_seqs=model.max_num_seqs or batch_of_all(infos),
-                profile=self._profile,
-                differing=differing(self._profile, drafting_infos),
+                profile=self._main.profile,
+                differing=differing(self._main.profile, drafting_infos),
             ),
             reset=reset,
+            adaptive=self._sides.adaptive or model.always_adaptive,
         )
+
+    async def _tune_others(
+        self,
+        tick: _Tick,
+        pods: Sequence[EnginePod],
+        observed: tuple[Observation, ...],
+        compared: tuple[Observation, ...],
+        *,
+        decides: bool,
+    ) -> Decision | None:
+        """Tune the pods of the other launch as the main ones, by what was learnt of them."""
+        side, model = self._other, tick.model
+        if not pods or not model.can.live_schedule:
+            side.pushed.forget_pods()
+            return None
+        policy = usable(tick.policy, side.pushed.failed_k)
+        if side.state is None or side.state.candidates != policy.candidates:
+            side.state = TunerState.start(model.static, policy)
+        decision = None
+        if decides and observed:
+            context = self._context(tick, side, side.state, observed, policy=policy)
+            decision = side.decided(decide(replace(context, other_launch=compared)))
+        wanted = self._wanted(tick, decision, side.state)
+        teaching = side.teaching(model, tick.permission, decision, pods, self._engine_infos.known)
+        push = await self._push(tick, pods, wanted, teaching, side)
+        await self._probe(tick, decision, push)
+        return decision
 
     def _continue(self, model: TunedModel) -> Policy:
         """The policy of this tick. The state is new if the user changed what it depends on."""
-        policy = usable(model.policy, self._pushed.failed_k)
+        policy = usable(model.policy, self._main.pushed.failed_k)
         setup = (model.mode, model.static, policy)
-        if self._state is None or setup != self._setup:
+        if self._main.state is None or setup != self._setup:
             resumes = self._setup is None and model.mode is TuningMode.AUTO
             base = (_last_reported(model) if resumes else None) or model.static
             restored = self._restored.state if self._restored is not None else None
-            self._state = restored or TunerState.start(base, policy)
+            self._main.state = restored or TunerState.start(base, policy)
             self._setup, self._restored = setup, None
+            self._other.forget()
         return policy.paced(model.relaunching)
 
     @property
     def _tuner_state(self) -> TunerState:
-        assert self._state is not None, "a tick begins with `_continue`"
-        return self._state
+        assert self._main.state is not None, "a tick begins with `_continue`"
+        return self._main.state
 
     def _follow_clock(self, now: float) -> None:
         """Set times in the future to now, after a clock that was ahead."""
         ahead, self._at = max(self._at, self._tuner_state.at or 0.0) - now, now
         if ahead > 0:
-            self._state = not_ahead(self._tuner_state, now, ahead=ahead)
+            self._main.state = not_ahead(self._tuner_state, now, ahead=ahead)
+            if self._other.state is not None:
+                self._other.state = not_ahead(self._other.state, now, ahead=ahead)
             self._launches.state = not_ahead(self._launches.state, now, ahead=ahead)
             self._settled_at = min(self._settled_at, now + self._timing.settle)
 
@@ -264,66 +312,86 @@ class ModelTuner:
         state, static = TunerState.start(tick.model.static, tick.policy), tick.model.static
         if tick.permission.reason is TuningReason.PAUSED:
             state = replace(state, schedule=self._tuner_state.schedule)
-        self._state, self._estimates = state, {}
+        self._main.state, self._main.estimates = state, {}
+        self._other.forget()
         self._launches.forget()
         return f"Outrider reset the tuner, because {cause}. Tuning begins with the static schedule {static}."
 
     def _observe(
         self, tick: _Tick, measured: Measured
-    ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-        """Observations of the pods with the wanted schedule, and of those without a drafter."""
+    ) -> tuple[tuple[Observation, ...], tuple[Observation, ...], tuple[Observation, ...]]:
+        """Observations of the main side, of the other one, and of the pods without a drafter."""
         model, now = tick.model, tick.now
         self._launched.follow(() if model.can.live_schedule else launched_pods(model), now)
         self._bare.follow([pod for pod in model.pods if not pod.drafts], now)
         if measured is None or isinstance(measured, MetricsError):
-            return (), ()
+            return (), (), ()
         model, age = tick.model, self._timing.max_sample_age
         metrics = PodMetricsReader(model.namespace, model.metrics, measured, now, age)
         bare = self._bare.observe(metrics)
         if not model.can.live_schedule:
-            return self._launched.observe(metrics), bare
-        return self._pushed.observe(model.drafting_pods, metrics), bare
+            return self._launched.observe(metrics), (), bare
+        ours = self._main.pushed.observe(self._sides.pods(model), metrics)
+        theirs = self._other.pushed.observe(self._sides.other_pods(model), metrics)
+        return ours, theirs, bare
 
     def _decide(
-        self, tick: _Tick, observed: tuple[Observation, ...], bare: tuple[Observation, ...]
+        self,
+        tick: _Tick,
+        observed: tuple[Observation, ...],
+        bare: tuple[Observation, ...],
+        compared: tuple[Observation, ...],
     ) -> Decision:
-        policy, in_force = tick.policy, None
+        context = self._context(tick, self._main, self._tuner_state, observed, policy=tick.policy)
+        return self._main.decided(decide(replace(context, without_drafter=bare, other_launch=compared)))
+
+    def _context(
+        self,
+        tick: _Tick,
+        side: LaunchSide,
+        state: TunerState,
+        observed: tuple[Observation, ...],
+        *,
+        policy: Policy,
+    ) -> TickContext:
+        in_force = None
         if not tick.model.can.live_schedule:
             policy, in_force = policy.relaunching(), launched_table(tick.model)
         elif tick.model.mode is TuningMode.OBSERVE:
             in_force = tick.model.static
-        decision = decide(
-            TickContext(
-                observed,
-                self._tuner_state,
-                policy=policy,
-                now=tick.now,
-                in_force=in_force,
-                without_drafter=bare,
-                step_times=None if self._profile is None else self._profile.among(policy.candidates),
-                tick_seconds=self._timing.tick,
-            )
+        return TickContext(
+            observed,
+            state,
+            policy=policy,
+            now=tick.now,
+            in_force=in_force,
+            step_times=None if side.profile is None else side.profile.among(policy.candidates),
+            tick_seconds=self._timing.tick,
         )
-        self._state = decision.state
-        self._estimates = decision.estimates or self._estimates
-        return decision
 
-    def _wanted(self, tick: _Tick, decision: Decision | None) -> Schedule:
+    def _wanted(self, tick: _Tick, decision: Decision | None, state: TunerState | None = None) -> Schedule:
+        """The schedule of a side. state: of the other one; None: the main one."""
         if not tick.model.can.live_schedule:
             return launched_table(tick.model)
         if tick.permission.table is not None:
             return tick.permission.table
         if tick.model.mode is not TuningMode.AUTO:
             return tick.model.static
-        return self._tuner_state.schedule if decision is None else decision.schedule
+        return (state or self._tuner_state).schedule if decision is None else decision.schedule
 
-    async def _push(self, tick: _Tick, wanted: Schedule, teaching: Teaching) -> PushReport | None:
+    async def _push(
+        self,
+        tick: _Tick,
+        pods: Sequence[EnginePod],
+        wanted: Schedule,
+        teaching: Teaching,
+        side: LaunchSide | None = None,
+    ) -> PushReport | None:
         if not tick.model.can.live_schedule:
             return None
         model, taught = teaching.cost_model, teaching.pods
-        return await self._pushed.push(
-            tick.model.drafting_pods, wanted, term=tick.term, cost_model=model, taught=taught
-        )
+        pushed = (side or self._main).pushed
+        return await pushed.push(pods, wanted, term=tick.term, cost_model=model, taught=taught)
 
     async def _probe(
         self, tick: _Tick, decision: Decision | None, push: PushReport | None
@@ -343,11 +411,6 @@ class ModelTuner:
             term=tick.term,
             tick_seconds=self._timing.tick,
         )
-
-
-def _of(pods: Sequence[EnginePod], infos: Sequence[EngineInfo]) -> tuple[EngineInfo, ...]:
-    names = {pod.name for pod in pods}
-    return tuple(one for one in infos if one.pod in names)
 
 
 def _note(model: TunedModel, measured: Measured) -> str:

@@ -69,6 +69,7 @@ class TickOutcome:
     observed: Observed = field(default_factory=Observed)
     actuated: Actuated = field(default_factory=Actuated)
     engines: EngineSummary = field(default_factory=EngineSummary)
+    adaptive: bool = False  # most engines with a drafter verify adaptively
     reset: str | None = None  # why this tick reset the tuner, in a sentence; None if it did not
 
     @property

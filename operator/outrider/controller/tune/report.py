@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import exp
 
 from outrider.api.conditions import (
     Condition,
@@ -18,6 +19,7 @@ from outrider.api.conditions import (
     conditions_owned_by,
 )
 from outrider.api.reasons import DecisionReason, EventReason, LaunchReason, TuningReason
+from outrider.api.speculation import Verification
 from outrider.api.status import (
     AppliedRow,
     DecisionRecord,
@@ -26,6 +28,7 @@ from outrider.api.status import (
     Speedup,
     SpeedupReference,
     Status,
+    VerificationGain,
 )
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import statements
@@ -103,7 +106,7 @@ def report(outcome: TickOutcome, before: TunerReport) -> TunerReport:
         speedup=speedup,
     )
     return TunerReport(
-        speculation=_speculation(outcome, acceptance, speedup),
+        speculation=_speculation(outcome, acceptance, speedup, known.speculation),
         conditions=_conditions(said, known, outcome.model, outcome.now),
         decisions=_decisions(outcome, known.decisions),
         speedup=speedup,
@@ -137,7 +140,7 @@ def _conditions(
 
 
 def _speculation(
-    outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None
+    outcome: TickOutcome, acceptance: Acceptance | None, speedup: Speedup | None, known: SpeculationStatus
 ) -> SpeculationStatus:
     engines, push = outcome.engines, outcome.actuated.push
     in_force = outcome.actuated.in_force
@@ -157,6 +160,28 @@ def _speculation(
         acceptance_length=acceptance.length if acceptance else None,
         per_position_acceptance=list(acceptance.per_position) if acceptance else None,
         speedup=None if outcome.without_drafter else speedup,
+        verification=_verification(outcome),
+        verification_gain=_verification_gain(outcome, known),
+    )
+
+
+def _verification(outcome: TickOutcome) -> str | None:
+    spec_decides = not outcome.model.relaunching.compares and not outcome.adaptive
+    if spec_decides or not outcome.model.drafting_pods:
+        return None
+    return str(Verification.ADAPTIVE if outcome.adaptive else Verification.FIXED)
+
+
+def _verification_gain(outcome: TickOutcome, known: SpeculationStatus) -> VerificationGain | None:
+    if not outcome.model.relaunching.compares:
+        return None
+    if outcome.actuated.launch is None:
+        return known.verification_gain
+    gain = outcome.actuated.launch.verdict.state.verification
+    if gain is None:
+        return None
+    return VerificationGain(
+        ratio=exp(gain.mean), low=exp(gain.low), high=exp(gain.high), measured_at=_time(gain.measured_at)
     )
 
 

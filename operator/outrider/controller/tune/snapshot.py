@@ -47,6 +47,7 @@ class TunerSnapshot:
     failed_k: frozenset[int] = frozenset()  # in an engine's self-test; not among the state's candidates
     relaunches: RelaunchState = field(default_factory=RelaunchState)
     profile: LaunchProfile | None = None  # measured by engines of this launch before they served
+    adaptive: bool = False  # the state is of engines that the tuner launched with adaptive verification
     reset_request: str | None = None  # the last request to reset the tuner; the state is from after it
 
 
@@ -65,6 +66,7 @@ class _Stored(BaseModel):
     estimates: Annotated[dict[Words, BinEstimates], BeforeValidator(_of_bins)] = {}
     failed_k: frozenset[int] = Field(frozenset(), alias="failedK")
     relaunches: RelaunchState | None = None
+    adaptive: bool = False
     reset_request: str | None = Field(None, alias="forgot")
     profile: object = Field(None, alias="stepTimes")  # parsed apart, because the rest is usable without it
     state: object
@@ -81,6 +83,7 @@ def write_snapshot(snapshot: TunerSnapshot) -> str:
         estimates=dict(snapshot.estimates),
         failedK=snapshot.failed_k,
         relaunches=snapshot.relaunches,
+        adaptive=snapshot.adaptive,
         forgot=snapshot.reset_request,
         stepTimes=write_profile(snapshot.profile),
         state=to_wire(snapshot.state),
@@ -104,6 +107,7 @@ def read_snapshot(text: str, model: TunedModel) -> TunerSnapshot | None:
         failed_k=stored.failed_k,
         relaunches=stored.relaunches or RelaunchState(),
         profile=read_profile(stored.profile),
+        adaptive=stored.adaptive,
         reset_request=stored.reset_request,
     )
 

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import expm1
 
-from outrider.api.launch import Launch, RelaunchPolicy
+from outrider.api.launch import ADAPTIVE, Launch, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.api.tuning import Actuation, Canary, StructuralOff
 from outrider.tuning.decision import Decision, Outlook, Structural
+from outrider.tuning.estimate.contrast import Contrast, Contrasts
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.policy import Policy, Relaunch
 from outrider.tuning.relaunch import messages
-from outrider.tuning.relaunch.state import Refused, RelaunchState
+from outrider.tuning.relaunch.state import Refused, RelaunchState, VerificationGain
 from outrider.tuning.without_drafter import over_no_drafter
 from outrider_protocol.schedule import Schedule
 
@@ -34,6 +35,8 @@ class RelaunchInput:
     as_ordered: int  # of them, those that were launched as ordered
     canaries: int
     now: float  # unix seconds
+    contrast: Contrast | None = None  # of this tick, adaptive over fixed; None without pods of both
+    adaptive_refusal: str = ""  # of an engine that ended because it cannot verify adaptively
 
     @property
     def outlook(self) -> Outlook | None:
@@ -65,6 +68,7 @@ class _Wish:
     sentence: str
     gain: float  # log, expected
     wait: float  # seconds since the last relaunch
+    proved: bool = False  # it need not look better for longer
 
 
 _Rule = Callable[[RelaunchInput, RelaunchState, Policy], Verdict | None]
@@ -73,16 +77,40 @@ _Rule = Callable[[RelaunchInput, RelaunchState, Policy], Verdict | None]
 def judge(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict:
     """Return one tick's verdict; the first rule with a result applies."""
     state = state.seen(
-        complete=inputs.ready >= inputs.replicas - state.order.canary and inputs.as_ordered == inputs.ready,
+        complete=inputs.ready >= inputs.replicas - (state.order.canary is not None)
+        and inputs.as_ordered == inputs.ready,
         canary=inputs.canaries > 0,
         now=inputs.now,
     )
     gain = _measured_gain(inputs, state)
     if gain is not None:
         state = replace(state, gain_told=True)
-    rules: tuple[_Rule, ...] = (_late, _under_way, _canary_runs, _slower, _better, _canary_starts, _rests)
+    rules: tuple[_Rule, ...] = (
+        _unavailable,
+        _late,
+        _under_way,
+        _canary_runs,
+        _comparison_runs,
+        _slower,
+        _better,
+        _canary_starts,
+        _comparison_starts,
+        _rests,
+    )
     verdict = next((found for rule in rules if (found := rule(inputs, state, policy))), Verdict(state))
     return replace(verdict, measured_gain=gain)
+
+
+def _unavailable(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
+    """End adaptive verification immediately where an engine refuses it."""
+    order = state.order
+    trial = order.canary is not None and order.canary.adaptive
+    if not inputs.adaptive_refusal or not (trial or order.launch.adaptive):
+        return None
+    sentence = messages.unavailable(inputs.adaptive_refusal)
+    refused = Refused(ADAPTIVE, inputs.now + _refused_seconds(inputs, policy), sentence)
+    state = state.without_adaptive(refused, inputs.now)
+    return Verdict(state, LaunchReason.ADAPTIVE_UNAVAILABLE, sentence)
 
 
 def _late(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
@@ -112,7 +140,8 @@ def _under_way(inputs: RelaunchInput, state: RelaunchState, _: Policy) -> Verdic
 
 
 def _canary_runs(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
-    if not state.order.canary or state.canary_at is None:
+    canary = state.order.canary
+    if canary is None or canary.drafter or state.canary_at is None:
         return None
     overhead = None if inputs.outlook is None else inputs.outlook.overhead
     if overhead is not None and (overhead.measured_at is None or overhead.measured_at < state.canary_at):
@@ -122,9 +151,8 @@ def _canary_runs(inputs: RelaunchInput, state: RelaunchState, policy: Policy) ->
     late = begun is None and inputs.now - state.canary_at > inputs.limits.deadline_seconds
     over = begun is not None and inputs.now - begun >= policy.relaunch.canary_seconds
     if known or late or over or inputs.limits.canary is Canary.NEVER:
-        ended = replace(state, order=replace(state.order, canary=False), canary_ready_at=None)
         found = messages.canary_ends(_canary_result(overhead, late=late))
-        return Verdict(ended, LaunchReason.NO_BETTER_LAUNCH, found)
+        return Verdict(state.without_canary(), LaunchReason.NO_BETTER_LAUNCH, found)
     sentence = messages.CANARY_STARTS if begun is None else messages.CANARY_RUNS
     return Verdict(state, LaunchReason.CANARY_RUNNING, sentence)
 
@@ -134,6 +162,40 @@ def _canary_result(overhead: IdleDrafterOverhead | None, *, late: bool) -> str:
     if late:
         return messages.CANARY_DID_NOT_START
     return messages.CANARY_HAS_NO_RESULT if overhead is None else messages.overhead_costs(overhead)
+
+
+def _comparison_runs(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
+    """Measure for a fixed time, since an end by the result would make the interval too narrow."""
+    canary = state.order.canary
+    if canary is None or state.canary_at is None:
+        return None
+    begun, numbers = state.canary_ready_at, policy.relaunch
+    late = begun is None and inputs.now - state.canary_at > inputs.limits.deadline_seconds
+    if late or not inputs.limits.compares:
+        ends = messages.canary_ends(messages.CANARY_DID_NOT_START)
+        return Verdict(state.without_canary(), LaunchReason.NO_BETTER_LAUNCH, ends)
+    if begun is None:
+        return Verdict(state, LaunchReason.CANARY_RUNNING, messages.comparison_starts(canary))
+    state = _with_contrast(inputs, state, since=begun + numbers.comparison_warm_up_seconds)
+    if inputs.now - begun < numbers.canary_seconds:
+        return Verdict(state, LaunchReason.CANARY_RUNNING, messages.comparison_runs(canary))
+    found = state.contrasts.interval()
+    if found is None:
+        ends = messages.canary_ends(messages.COMPARISON_HAS_NO_RESULT)
+        return Verdict(state.without_canary(), LaunchReason.NO_BETTER_LAUNCH, ends)
+    gain = VerificationGain(found.mean, found.low, found.high, inputs.now)
+    state = replace(state.without_canary(), verification=gain)
+    ends = messages.canary_ends(messages.verification_gain(gain))
+    return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, ends)
+
+
+def _with_contrast(inputs: RelaunchInput, state: RelaunchState, *, since: float) -> RelaunchState:
+    """Add this tick's contrast. Pods of another revision begin the comparison anew."""
+    if inputs.contrast is None or inputs.now < since:
+        return state
+    if state.compared != inputs.contrast.revisions:
+        state = replace(state, compared=inputs.contrast.revisions, contrasts=Contrasts())
+    return replace(state, contrasts=state.contrasts.after(inputs.contrast, inputs.now))
 
 
 def _slower(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
@@ -149,7 +211,7 @@ def _slower(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verd
     if loss <= max(policy.choice.rollback_loss, error):
         return None
     sentence = messages.slower(k, old, loss, error, outlook.posterior.batch_size)
-    until = inputs.now + policy.relaunch.refused_intervals * inputs.limits.interval_seconds
+    until = inputs.now + _refused_seconds(inputs, policy)
     refused = Refused(str(state.order.launch), until)
     return Verdict(
         state.back(refused, sentence, inputs.now),
@@ -162,7 +224,11 @@ def _slower(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verd
 def _better(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
     if inputs.outlook is None or inputs.as_ordered < inputs.ready:
         return None
-    wish = _structural(inputs, inputs.outlook, state, policy) or _table(inputs, inputs.outlook, state, policy)
+    wish = (
+        _structural(inputs, inputs.outlook, state, policy)
+        or _table(inputs, inputs.outlook, state, policy)
+        or _verification(inputs, state, policy)
+    )
     if wish is None:
         return None
     if wish.reason is LaunchReason.DRAFTER_IDLE and inputs.limits.structural_off is StructuralOff.RECOMMEND:
@@ -175,7 +241,7 @@ def _better(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verd
         return Verdict(state, LaunchReason.RELAUNCH_POSTPONED, messages.waits(wish.sentence, earliest))
     since = inputs.now if state.wished_at is None else state.wished_at
     steady = since + policy.relaunch.relaunch_dwell_seconds
-    if inputs.now < steady:
+    if inputs.now < steady and not wish.proved:
         return Verdict(state, wish.reason, messages.proving(wish.sentence, steady))
     state = state.relaunched(wish.launch, inputs.now, within=policy.relaunch.longest_back_off_seconds)
     return Verdict(state, LaunchReason.RELAUNCHING, wish.sentence, expected_gain=expm1(wish.gain))
@@ -192,18 +258,40 @@ def _canary_starts(inputs: RelaunchInput, state: RelaunchState, policy: Policy) 
     moments = (outlook.overhead.measured_at, state.canary_at)
     if any(at is not None and inputs.now - at < policy.relaunch.canary_every_seconds for at in moments):
         return None
-    order = replace(state.order, canary=True)
-    started = replace(state, order=order, canary_at=inputs.now, canary_ready_at=None)
+    started = state.measuring(Launch(drafter=False), inputs.now)
     return Verdict(started, LaunchReason.CANARY_RUNNING, messages.CANARY_ORDERED)
+
+
+def _comparison_starts(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
+    launch = state.order.launch
+    if not inputs.limits.compares or inputs.outlook is None or not launch.drafter:
+        return None
+    if inputs.replicas < 2 or inputs.ready < inputs.replicas or state.refused_until(ADAPTIVE) > inputs.now:
+        return None
+    last = state.compared_at
+    if last is not None and inputs.now - last < policy.relaunch.canary_every_seconds:
+        return None
+    canary = Launch(adaptive=not launch.adaptive)
+    return Verdict(
+        state.measuring(canary, inputs.now),
+        LaunchReason.CANARY_RUNNING,
+        messages.comparison_ordered(canary),
+    )
 
 
 def _rests(inputs: RelaunchInput, state: RelaunchState, _: Policy) -> Verdict | None:
     if inputs.outlook is None:
         return None
     state = replace(state, wish=None, wished_at=None)
+    if refusal := state.refusal(ADAPTIVE):
+        return Verdict(state, LaunchReason.ADAPTIVE_UNAVAILABLE, refusal)
     if state.taken_back and any(refused.until > inputs.now for refused in state.refused):
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
-    return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, messages.NOTHING_BETTER)
+    if inputs.limits.compares and inputs.replicas < 2 and state.order.launch.drafter:
+        return Verdict(state, LaunchReason.NOT_COMPARED, messages.ONE_REPLICA)
+    gain = state.verification if inputs.limits.compares else None
+    sentence = messages.NOTHING_BETTER if gain is None else messages.kept(state.order.launch, gain)
+    return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, sentence)
 
 
 def _structural(
@@ -225,6 +313,27 @@ def _structural(
         wait = _back_off(inputs, state, policy.relaunch)
         return _Wish(back, LaunchReason.DRAFTER_WOULD_PAY, pays, gain, wait=wait)
     return None
+
+
+def _verification(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> _Wish | None:
+    """Propose the other verification after a comparison that favours it."""
+    gain, launch = state.verification, state.order.launch
+    if gain is None or not inputs.limits.compares or not launch.drafter:
+        return None
+    if inputs.now - gain.measured_at >= policy.relaunch.canary_every_seconds:
+        return None
+    other = Launch(adaptive=not launch.adaptive)
+    refused = other.adaptive and state.refusal(ADAPTIVE)
+    if refused or not gain.favours(adaptive=other.adaptive, min_gain=policy.relaunch.verification_gain):
+        return None
+    return _Wish(
+        other,
+        LaunchReason.RELAUNCH_POSTPONED,
+        messages.other_verification(other, gain),
+        abs(gain.mean),
+        wait=inputs.limits.interval_seconds,
+        proved=True,
+    )
 
 
 def _table(inputs: RelaunchInput, outlook: Outlook, state: RelaunchState, policy: Policy) -> _Wish | None:
@@ -274,6 +383,10 @@ def _table_pair(inputs: RelaunchInput, state: RelaunchState) -> tuple[int, int] 
     if k == old or measured.get(k, float("-inf")) <= state.done_at or old not in measured:
         return None
     return k, old
+
+
+def _refused_seconds(inputs: RelaunchInput, policy: Policy) -> float:
+    return policy.relaunch.refused_intervals * inputs.limits.interval_seconds
 
 
 def _back_off(inputs: RelaunchInput, state: RelaunchState, relaunch: Relaunch) -> float:

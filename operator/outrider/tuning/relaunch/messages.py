@@ -7,7 +7,9 @@ from math import expm1
 
 from outrider.api.conditions import rfc3339
 from outrider.api.launch import Launch
+from outrider.api.text import shortened
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
+from outrider.tuning.relaunch.state import VerificationGain
 from outrider_protocol.schedule import Schedule
 
 CANARY_DID_NOT_START = "it did not become ready"
@@ -17,6 +19,11 @@ CANARY_HAS_NO_RESULT = (
 CANARY_ORDERED = "Outrider launches one replica without speculation, as the reference for measurements."
 CANARY_STARTS = "One replica starts without speculation, as the reference for measurements."
 CANARY_RUNS = "One replica runs without speculation, as the reference for measurements."
+COMPARISON_HAS_NO_RESULT = "it has no result, because too few steps of both launches were measured"
+ONE_REPLICA = (
+    "Outrider keeps the launch, because it compares fixed with adaptive verification on two replicas, and "
+    "spec.replicas is less. To compare, set spec.replicas: 2."
+)
 NOTHING_BETTER = "No better launch configuration is known."
 
 _ADVICE = "To change it, set spec.speculation.tuning.structuralOff: Allow, or spec.speculation.method: none."
@@ -38,6 +45,46 @@ def under_way(launch: Launch, as_ordered: int, replicas: int) -> str:
 def canary_ends(result: str) -> str:
     """The sentence for the end of a canary."""
     return f"The canary ends: {result}."
+
+
+def comparison_ordered(canary: Launch) -> str:
+    """The sentence for a canary with the other verification."""
+    return f"Outrider launches one replica with {_verification(canary)} verification, to compare both."
+
+
+def comparison_starts(canary: Launch) -> str:
+    """The sentence until that canary is ready."""
+    return f"One replica starts with {_verification(canary)} verification, to compare both."
+
+
+def comparison_runs(canary: Launch) -> str:
+    """The sentence while that canary is measured."""
+    return f"One replica runs with {_verification(canary)} verification, to compare both."
+
+
+def verification_gain(gain: VerificationGain) -> str:
+    """The result of a comparison."""
+    low, high = 100 * expm1(gain.low), 100 * expm1(gain.high)
+    return f"adaptive verification gains {100 * expm1(gain.mean):+.1f} % (95 %: {low:+.1f} to {high:+.1f} %)"
+
+
+def kept(launch: Launch, gain: VerificationGain) -> str:
+    """The sentence for a launch that a comparison did not change."""
+    return f"Outrider keeps {_verification(launch)} verification: {verification_gain(gain)}."
+
+
+def other_verification(launch: Launch, gain: VerificationGain) -> str:
+    """The sentence for a launch that a comparison favours."""
+    return f"The launch with {_verification(launch)} verification is better: {verification_gain(gain)}."
+
+
+def unavailable(refusal: str) -> str:
+    """The sentence for engines that cannot verify adaptively. refusal: of the engine."""
+    return (
+        f"Outrider keeps fixed verification, because an engine refuses the adaptive one: "
+        f"{shortened(refusal, 400).rstrip('. ')}. To end the comparisons, set "
+        "spec.speculation.verification: Fixed."
+    )
 
 
 def overhead_costs(overhead: IdleDrafterOverhead) -> str:
@@ -90,6 +137,10 @@ def proving(wish: str, at: float) -> str:
 
 def _percent(gain: float, error: float) -> str:
     return f"{100 * expm1(gain):.0f} % ± {100 * error:.0f} %"
+
+
+def _verification(launch: Launch) -> str:
+    return "adaptive" if launch.adaptive else "fixed"
 
 
 def _name(launch: Launch) -> str:

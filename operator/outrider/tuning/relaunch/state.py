@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.launch import Launch, LaunchOrder
-from outrider.tuning.bounded_types import UnixSeconds, Whole, Words
+from outrider.tuning.bounded_types import Log, UnixSeconds, Whole, Words
+from outrider.tuning.estimate.contrast import Contrasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,22 @@ class Refused:
 
     launch: Words  # as `Launch` writes it
     until: UnixSeconds
+    why: Words = ""  # for a launch that engines refuse
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationGain:
+    """Log goodput with adaptive verification over that with fixed, each with its tuned K."""
+
+    mean: Log
+    low: Log  # of the 95 % interval
+    high: Log
+    measured_at: UnixSeconds
+
+    def favours(self, *, adaptive: bool, min_gain: float) -> bool:
+        """Return True if a launch is better beyond the interval, and by at least ``min_gain``."""
+        sign = 1.0 if adaptive else -1.0
+        return sign * self.mean >= min_gain and min(sign * self.low, sign * self.high) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,10 @@ class RelaunchState:
     wished_at: UnixSeconds | None = None  # since when it does so without a break
     canary_at: UnixSeconds | None = None  # when the last canary was ordered
     canary_ready_at: UnixSeconds | None = None  # from which on it served
+    compared_at: UnixSeconds | None = None  # when the last canary with the other verification was ordered
+    compared: Words = ""  # revisions of the pods behind `contrasts`
+    contrasts: Contrasts = field(default_factory=Contrasts)  # of that canary, adaptive over fixed
+    verification: VerificationGain | None = None  # of the last complete comparison
 
     @property
     def under_way(self) -> bool:
@@ -46,7 +67,7 @@ class RelaunchState:
         state = replace(self, refused=tuple(r for r in self.refused if r.until > now))
         if state.under_way and complete:
             state = replace(state, done_at=now)
-        if state.order.canary and canary and state.canary_ready_at is None:
+        if state.order.canary is not None and canary and state.canary_ready_at is None:
             state = replace(state, canary_ready_at=now)
         return state
 
@@ -57,9 +78,25 @@ class RelaunchState:
             state = replace(
                 state, before=self.order.launch, started_at=now, done_at=None, taken_back="", gain_told=True
             )
-        if order.canary and not self.order.canary:
-            state = replace(state, canary_at=now, canary_ready_at=None)
+        if order.canary is not None and order.canary != self.order.canary:
+            state = state.measuring(order.canary, now)
         return replace(state, order=order)
+
+    def measuring(self, canary: Launch, now: float) -> RelaunchState:
+        """Order a canary."""
+        order = replace(self.order, canary=canary)
+        state = replace(self, order=order, canary_at=now, canary_ready_at=None)
+        if not canary.drafter:
+            return state
+        return replace(state, compared_at=now, compared="", contrasts=Contrasts())
+
+    def without_canary(self) -> RelaunchState:
+        """End the canary."""
+        return replace(self, order=replace(self.order, canary=None), canary_ready_at=None)
+
+    def refusal(self, launch: str) -> str:
+        """Return why engines refuse a launch, "" if they do not."""
+        return next((r.why for r in self.refused if r.launch == launch and r.why), "")
 
     def wishing(self, launch: str, now: float) -> RelaunchState:
         """Record a launch that looks better, and when it first did."""
@@ -83,6 +120,13 @@ class RelaunchState:
         """Roll back the last relaunch."""
         state = replace(self._to(self.before, now), taken_back=why, refused=(*self.refused, refused))
         return replace(state, gain_told=True, wish=None, wished_at=None)
+
+    def without_adaptive(self, refused: Refused, now: float) -> RelaunchState:
+        """End adaptive verification in replicas and canary, because engines refuse it."""
+        state = replace(self.without_canary(), refused=(*self.refused, refused), wish=None, wished_at=None)
+        if not self.order.launch.adaptive:
+            return state
+        return replace(state._to(Launch(), now), taken_back=refused.why, gain_told=True)
 
     def _to(self, launch: Launch, now: float) -> RelaunchState:
         order = replace(self.order, launch=launch)

@@ -1,0 +1,112 @@
+"""The tuner of the pods that were launched alike: their schedule, what was learnt of them, their profile.
+
+Engines with fixed and with adaptive verification have other step times and other best K. So each side learns
+and is pushed apart, while both serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from outrider.controller.fleet import EnginePod, TunedModel
+from outrider.controller.tune.cost_models import CostModels, Teaching
+from outrider.controller.tune.engine_info import EngineInfo
+from outrider.controller.tune.engine_tables import PushedTables
+from outrider.controller.tune.permission import Permission
+from outrider.controller.tune.snapshot import usable
+from outrider.controller.tune.step_time_profiles import LaunchProfile, newest
+from outrider.tuning.decision import BinEstimates, Decision
+from outrider.tuning.estimate.contrast import Contrast
+from outrider.tuning.state import TunerState
+
+
+@dataclass(slots=True)
+class LaunchSide:
+    """Not for concurrent use. state: None before its first tick."""
+
+    pushed: PushedTables
+    state: TunerState | None = None
+    estimates: Mapping[str, BinEstimates] = field(default_factory=dict)
+    profile: LaunchProfile | None = None
+    cost_models: CostModels = field(default_factory=CostModels)
+
+    def decided(self, decision: Decision) -> Decision:
+        """Keep what a decision learnt."""
+        self.state = decision.state
+        self.estimates = decision.estimates or self.estimates
+        return decision
+
+    def forget(self) -> None:
+        """Drop what was learnt."""
+        self.state, self.estimates = None, {}
+
+    def teaching(
+        self,
+        model: TunedModel,
+        rule: Permission,
+        decision: Decision | None,
+        pods: Sequence[EnginePod],
+        infos: Iterable[EngineInfo],
+    ) -> Teaching:
+        """The cost model that these pods get."""
+        return self.cost_models.of_tick(model, rule, decision, pods, infos_of(pods, infos))
+
+    def follow_profiles(self, pods: Sequence[EnginePod], infos: Iterable[EngineInfo]) -> None:
+        """Take the newest profile that these pods measured."""
+        self.profile = newest(self.profile, infos_of(pods, infos))
+
+
+class LaunchSides:
+    """The main side, whose launch most replicas have, and the other one.
+
+    adaptive: whether the engines of the main side verify adaptively.
+    """
+
+    def __init__(self, main: LaunchSide, other: LaunchSide, *, adaptive: bool) -> None:
+        self.main, self.other, self.adaptive = main, other, adaptive
+
+    def of(self, pod: EnginePod) -> LaunchSide:
+        """The side of a pod with a drafter."""
+        return self.main if pod.launch.adaptive is self.adaptive else self.other
+
+    def pods(self, model: TunedModel) -> tuple[EnginePod, ...]:
+        """The ready pods of the main side."""
+        return model.pods_verifying(adaptive=self.adaptive)
+
+    def other_pods(self, model: TunedModel) -> tuple[EnginePod, ...]:
+        """The ready pods of the other side."""
+        return model.pods_verifying(adaptive=not self.adaptive)
+
+    def follow(self, model: TunedModel) -> None:
+        """Exchange the sides once most replicas have the other launch."""
+        replicas = [pod for pod in model.drafting_pods if not pod.canary]
+        adaptive = sum(pod.launch.adaptive for pod in replicas)
+        if 2 * adaptive == len(replicas) or (2 * adaptive > len(replicas)) is self.adaptive:
+            return
+        self.main, self.other, self.adaptive = self.other, self.main, not self.adaptive
+        if self.main.state is None:
+            policy = usable(model.policy, self.main.pushed.failed_k)
+            self.main.state = TunerState.start(model.static, policy)
+
+    def contrast(
+        self, model: TunedModel, decision: Decision | None, counterpart: Decision | None
+    ) -> Contrast | None:
+        """This tick's comparison, adaptive over fixed; None while the pods of a side differ in revision.
+
+        counterpart: the decision about the other side.
+        """
+        decisions = (decision, counterpart)
+        found, back = (each.outlook.contrast if each and each.outlook else None for each in decisions)
+        revisions = [{pod.revision for pod in pods} for pods in (self.pods(model), self.other_pods(model))]
+        if found is None or back is None or any(len(each) != 1 for each in revisions):
+            return None
+        found = found.averaged(back.reversed())
+        found = replace(found, revisions=" ".join(sorted(set.union(*revisions))))
+        return found.reversed() if self.adaptive else found
+
+
+def infos_of(pods: Sequence[EnginePod], infos: Iterable[EngineInfo]) -> tuple[EngineInfo, ...]:
+    """What these pods report of themselves."""
+    names = {pod.name for pod in pods}
+    return tuple(one for one in infos if one.pod in names)
