@@ -42,9 +42,9 @@ class Token:
 Answer = tuple[Token, ...]
 
 
-def answer(engine: Engine, prompt: str, *, tokens: int = TOKENS) -> Answer:
-    """The greedy answer to one prompt."""
-    body = completion_body(tokens, prompt) | {"logprobs": RANKED, "return_tokens_as_token_ids": True}
+def answer(engine: Engine, prompt: str, *, tokens: int = TOKENS, **more: object) -> Answer:
+    """The greedy answer to one prompt. more: fields of the request."""
+    body = completion_body(tokens, prompt) | {"logprobs": RANKED, "return_tokens_as_token_ids": True} | more
     with engine.client() as client:
         response = client.post("/v1/completions", json=body)
     response.raise_for_status()
@@ -65,11 +65,19 @@ def answers_alone(engine: Engine, prompts: Sequence[str] = PROMPTS) -> list[Answ
 
 
 def answers_together(
-    engine: Engine, prompts: Sequence[str] = PROMPTS, *, tokens: int = TOKENS
+    engine: Engine,
+    prompts: Sequence[str] = PROMPTS,
+    fields: Sequence[Mapping[str, object]] = (),
+    *,
+    tokens: int = TOKENS,
 ) -> list[Answer]:
-    """All prompts at once."""
+    """All prompts at once. fields: more fields of each request."""
     with ThreadPoolExecutor(len(prompts)) as pool:
-        return list(pool.map(lambda prompt: answer(engine, prompt, tokens=tokens), prompts))
+        answers = (
+            pool.submit(answer, engine, prompt, tokens=tokens, **more)
+            for prompt, more in zip(prompts, fields or [{}] * len(prompts), strict=True)
+        )
+        return [one.result() for one in list(answers)]
 
 
 @dataclass(frozen=True, slots=True)

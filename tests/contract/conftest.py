@@ -36,7 +36,7 @@ SHARING = {
 HEADS = {"test_eagle3", "test_mtp", "test_vocabulary"}
 """They need the answers of the plain engine and no other. A second one is cheaper than a third of the run on
 one worker."""
-INTERPRETED = {"test_v2", "test_v2_long"}
+INTERPRETED = {"test_request_limits", "test_v2", "test_v2_long"}
 """The same for vLLM's V2 runner, whose steps are slow: beside the heads, not behind them."""
 GROUPS = {"shared engines": SHARING, "heads": HEADS, "interpreted": INTERPRETED}
 """Files that one worker runs, in the order in which workers take them."""

@@ -24,10 +24,11 @@ TRIES = 8
 SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
+ACCEPTED, LIMITED_ACCEPTED = "outrider:accepted_tokens_total", "outrider:limited_accepted_tokens_total"
 PAIRS = {
     "outrider:emitted_tokens_total": "vllm:generation_tokens_total",
     "outrider:draft_tokens_total": "vllm:spec_decode_num_draft_tokens_total",
-    "outrider:accepted_tokens_total": "vllm:spec_decode_num_accepted_tokens_total",
+    ACCEPTED: "vllm:spec_decode_num_accepted_tokens_total",
     "outrider:prefill_tokens_total": "vllm:prompt_tokens_by_source_total{local_compute}",
 }
 """Sums of the plugin, and those of vLLM that they must equal."""
@@ -59,13 +60,16 @@ class Samples:
     def disagreements(self) -> dict[str, tuple[float, float]]:
         """Every pair of sums that differ: the plugin's and vLLM's."""
         found = {ours: (self.total(ours), self._of_vllm(theirs)) for ours, theirs in PAIRS.items()}
-        drafted, of_vllm = found["outrider:draft_tokens_total"]
-        # vLLM counts what adaptive verification trims, too.
-        drafted += self.total("outrider:trimmed_draft_tokens_total")
-        found["outrider:draft_tokens_total"] = drafted, of_vllm
+        # vLLM counts what adaptive verification trims, and drafts under a K limit, too.
+        for name, others in {
+            "outrider:draft_tokens_total": ("trimmed_draft", "limited_draft"),
+            ACCEPTED: ("limited_accepted",),
+        }.items():
+            ours, theirs = found[name]
+            found[name] = ours + sum(self.total(f"outrider:{other}_tokens_total") for other in others), theirs
         found |= {
             f"accepted at {position}": (
-                self.total("outrider:accepted_tokens_total", position=position),
+                sum(self.total(name, position=position) for name in (ACCEPTED, LIMITED_ACCEPTED)),
                 self.total("vllm:spec_decode_num_accepted_tokens_per_pos_total", position=position),
             )
             for position in self.by("outrider:draft_tokens_total", "position")

@@ -17,6 +17,7 @@ from outrider_engine.control.lookup import LookupTable, Scheduler
 from outrider_engine.control.obstacles import Obstacles
 from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.push import Control, accept, lapse, require_in_force
+from outrider_engine.control.request_limits import RequestLimits
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.startup_profile import StartupProfile, Visit
 from outrider_engine.control.state import Measurement
@@ -89,6 +90,7 @@ class EngineCoreControl:
             revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
             failed=self.fast_loop_failed,
         )
+        self.request_limits = RequestLimits(facts, self._usable_k)
         self._control = Control()
         self._probe: Probe | None = None
         # Under the fence in force. A replayed request must not run its probe again.
@@ -158,6 +160,11 @@ class EngineCoreControl:
         """The fast loop chooses no more. The schedule is in force."""
         consequence = "the schedule decides, the engine continues to serve"
         self.fast_loop.disable(self._obstacles.failed("the fast loop", error, consequence))
+
+    def request_limits_failed(self, error: Exception) -> None:
+        """Requests are limited no more."""
+        self.request_limits.disable()
+        self._obstacles.failed("the hook of K limits", error, "every request gets the drafts of its step")
 
     # The requests of the control API. A `Refusal` says that nothing was changed.
 
@@ -258,6 +265,8 @@ class EngineCoreControl:
             hookSeconds=meter.hook_seconds if meter else 0.0,
             hookFailures=self._obstacles.hook_failures,
             drafterStepsSkipped=self.idle_drafter.steps_skipped,
+            requestLimits=self.request_limits.outcomes_by_name(),
+            withheldDraftTokens=self.request_limits.withheld_tokens,
             drafterTokensCaughtUp=self.idle_drafter.tokens_caught_up,
             longestStepSeconds=self.longest_step_seconds,
         )
@@ -372,6 +381,10 @@ class EngineCoreControl:
         testing = self._self_test.state is SelfTestState.RUNNING
         probing = self._probe is not None and self._probe.running
         return not (testing or probing or self._profile.visiting)
+
+    def _usable_k(self) -> frozenset[int]:
+        """Every K that a step may have; empty where K cannot change."""
+        return frozenset() if self._obstacles.live_tuning else self._table.limits.usable
 
     def _overlaid(self) -> list[int | None]:
         return [overlay.k_in_force if overlay else None for overlay in self._overlays()]

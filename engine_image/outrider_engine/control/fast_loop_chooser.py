@@ -67,6 +67,8 @@ class FastLoopChooser:
     ) -> None:
         self.hook_seconds = 0.0
         """Time that the fast loop took inside of steps."""
+        self.limited: Sequence[int] = ()
+        """By position, the requests of the latest step whose K limit leaves it out."""
         self._running_contexts = running_contexts
         self._obstacle = obstacle
         self._revision = revision
@@ -120,7 +122,8 @@ class FastLoopChooser:
         began = perf_counter()
         try:
             looks, changes = loop.looks, loop.changes
-            k = loop.choose(batch, sum(self._running_contexts()), self._flow.new_requests)
+            context = sum(self._running_contexts())
+            k = loop.choose(batch, context, self._flow.new_requests, self.limited)
             if k not in self._usable:
                 raise ValueError(f"it chose K={k}, and this engine can run {sorted(self._usable)}")
             if loop.changes != changes:
@@ -137,7 +140,7 @@ class FastLoopChooser:
 
         key: the object by which `verified` finds the step again.
         k: that the step drafts, also where a probe or the schedule gave it.
-        decoding: requests that may have drafts to verify.
+        decoding: requests that may have drafts to verify, without those whose K limit leaves some out.
         new_requests: that are in their first step.
         """
         self._flow.scheduled(key, k=k, decoding=decoding, new_requests=new_requests)
@@ -236,7 +239,9 @@ class _Flow:
         self._steps: deque[_Scheduled] = deque(maxlen=MAX_STEPS_IN_FLIGHT)
 
     def scheduled(self, key: object, *, k: int, decoding: int, new_requests: int) -> None:
-        self._steps.append(_Scheduled(key, self._asked, decoding, self.choice))
+        # A step drafts less than was chosen where its requests may verify no more.
+        choice = self.choice if self.choice and self.choice.k == k else None
+        self._steps.append(_Scheduled(key, self._asked, decoding, choice))
         self._asked, self.choice, self.new_requests = k, None, new_requests
 
     def ended(self, key: object) -> _Scheduled | None:

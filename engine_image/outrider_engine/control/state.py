@@ -26,6 +26,8 @@ class Measurement(TypedDict):
     hookFailures: int
     drafterStepsSkipped: int
     drafterTokensCaughtUp: int
+    requestLimits: dict[str, int]
+    withheldDraftTokens: int
     longestStepSeconds: float
 
 
@@ -78,6 +80,8 @@ def unmeasured(reason: str) -> Measurement:
         hookFailures=0,
         drafterStepsSkipped=0,
         drafterTokensCaughtUp=0,
+        requestLimits={},
+        withheldDraftTokens=0,
         longestStepSeconds=0.0,
     )
 

@@ -30,7 +30,9 @@ class CellSums(TypedDict):
     """Sums over the steps of one batch bin and K. ``numSpeculativeTokens`` is None for mixed steps.
 
     ``draftTokens``, ``trimmedTokens`` and ``acceptedTokens`` are per position; their lists are equally long.
-    ``draftTokens`` were verified. ``trimmedTokens`` were drafted and left unverified.
+    ``draftTokens`` were verified. ``trimmedTokens`` were drafted and left unverified. ``limitedRequests`` are
+    those whose K limit leaves the position out, summed over steps. Drafts of requests that verified fewer
+    than others are ``limitedDraftTokens`` and ``limitedAcceptedTokens``, and in no other sum.
     """
 
     minBatchSize: int
@@ -45,6 +47,21 @@ class CellSums(TypedDict):
     draftTokens: list[int]
     trimmedTokens: list[int]
     acceptedTokens: list[int]
+    limitedRequests: list[int]
+    limitedDraftTokens: list[int]
+    limitedAcceptedTokens: list[int]
+
+
+class LimitedStep(NamedTuple):
+    """What K limits did in one step, by position.
+
+    requests: whose limit leaves the position out.
+    drafted, accepted: verified and accepted draft tokens of requests that verified fewer than others.
+    """
+
+    requests: Sequence[int]
+    drafted: Sequence[int]
+    accepted: Sequence[int]
 
 
 class Step(NamedTuple):
@@ -160,8 +177,7 @@ class Meter:
         step = step._replace(seconds=seconds, emitted_tokens=emitted_tokens)
         self._ended, self._busy = ended, work_left
         self.longest_step_seconds = max(self.longest_step_seconds, seconds)
-        cells = self._cells[self._bin_of[step.batch_size]]
-        cell = cells[self._mixed if step.mixed else step.num_speculative_tokens]
+        cell = self._cell_of(step)
         cell["steps"] += 1
         cell["stepSeconds"] += seconds
         cell["scheduledRequests"] += step.batch_size
@@ -175,6 +191,21 @@ class Meter:
             cell["draftTokens"][position] -= tokens
             cell["trimmedTokens"][position] += tokens
         return step
+
+    def count_limited(self, step: Step, limited: LimitedStep) -> None:
+        """Add what K limits did in a step that `finished` has counted."""
+        cell = self._cell_of(step)
+        for sums, counts in (
+            (cell["limitedRequests"], limited.requests),
+            (cell["limitedDraftTokens"], limited.drafted),
+            (cell["limitedAcceptedTokens"], limited.accepted),
+        ):
+            for position, count in enumerate(counts):
+                sums[position] += count
+
+    def _cell_of(self, step: Step) -> CellSums:
+        cells = self._cells[self._bin_of[step.batch_size]]
+        return cells[self._mixed if step.mixed else step.num_speculative_tokens]
 
     def forget(self) -> None:
         """Drop the steps in flight, before a time in which steps are not reported. The sums stay."""
@@ -201,6 +232,9 @@ def _empty_cell(batch: Bin, k: int | None, positions: int) -> CellSums:
         draftTokens=[0] * positions,
         trimmedTokens=[0] * positions,
         acceptedTokens=[0] * positions,
+        limitedRequests=[0] * positions,
+        limitedDraftTokens=[0] * positions,
+        limitedAcceptedTokens=[0] * positions,
     )
 
 

@@ -15,10 +15,12 @@ from fastapi.responses import JSONResponse
 
 from outrider_engine.control.probe import parse_probe
 from outrider_engine.control.push import parse_push
+from outrider_engine.control.request_limits import HEADER
 from outrider_engine.control.signature import Gate
 from outrider_engine.control.verbs import PUT_MEASURING, PUT_SCHEDULE, START_PROBE, PushPayload
 from outrider_engine.http.exposition import render_silence
 from outrider_engine.http.graceful_shutdown import GracefulShutdown, ShutdownMiddleware
+from outrider_engine.http.limit_header import LimitHeaderMiddleware
 from outrider_engine.http.metrics_middleware import MetricsMiddleware
 from outrider_engine.http.request import parse_json, parse_measuring, read_signed
 from outrider_engine.http.scrape import Scrape
@@ -29,6 +31,7 @@ from outrider_engine.startup.profiling import budget_seconds, measure_profile, s
 from outrider_engine.startup.readiness import CoreHangs, SelfTestRun
 from outrider_engine.startup.self_test_journal import SelfTestJournal
 from outrider_engine.vllm_adapter.engine_cores import EngineCores
+from outrider_engine.vllm_adapter.sampling_params import attach_to_sampling_params
 from outrider_protocol.control_api import (
     HTTP_STATUS,
     PROBE_PATH,
@@ -66,10 +69,15 @@ class ControlApi:
         self._watch: asyncio.Task[None] | None = None
 
     def attach_router(self, app: FastAPI) -> None:
-        """Add the plugin's metrics to ``/metrics`` of vLLM's application, and the routes that have no port
-        of their own."""
+        """Add the plugin's metrics to ``/metrics`` of vLLM's application, K limits to its requests, and the
+        routes that have no port of their own."""
         if self._port is None:
             self._add_routes(app)
+        try:
+            attach_to_sampling_params()
+        except (ImportError, AttributeError):
+            logger.exception("outrider: %s is ignored, and bad K limits are not refused", HEADER)
+        app.add_middleware(LimitHeaderMiddleware)
         app.add_middleware(MetricsMiddleware, text=self._metrics)
         app.add_middleware(HangMiddleware, hang=lambda: self._watchdog.hang)
         app.add_middleware(ShutdownMiddleware, shutdown=self._shutdown)

@@ -28,6 +28,9 @@ _Positions: TypeAlias = Callable[[CellSums], Sequence[int]]
 _VERIFIED: _Positions = itemgetter("draftTokens")
 _TRIMMED: _Positions = itemgetter("trimmedTokens")
 _ACCEPTED: _Positions = itemgetter("acceptedTokens")
+_LIMITED: _Positions = itemgetter("limitedRequests")
+_LIMITED_DRAFTS: _Positions = itemgetter("limitedDraftTokens")
+_LIMITED_ACCEPTED: _Positions = itemgetter("limitedAcceptedTokens")
 
 
 class Family(NamedTuple):
@@ -116,6 +119,32 @@ FAMILIES = (
     _of_positions(
         "accepted_tokens", "Accepted draft tokens per position.", tokens=_ACCEPTED, since=_VERIFIED
     ),
+    _of_positions(
+        "limited_requests",
+        "Scheduled requests whose K limit leaves the position out, summed over steps.",
+        tokens=_LIMITED,
+        since=_LIMITED,
+    ),
+    _of_positions(
+        "limited_draft_tokens",
+        "Verified draft tokens per position of requests that verify fewer than others, by their K limit.",
+        tokens=_LIMITED_DRAFTS,
+        since=_LIMITED_DRAFTS,
+    ),
+    _of_positions(
+        "limited_accepted_tokens",
+        "Accepted draft tokens per position of these requests.",
+        tokens=_LIMITED_ACCEPTED,
+        since=_LIMITED_DRAFTS,
+    ),
+    Family(
+        CounterMetricFamily,
+        "request_limits",
+        "Requests with a K limit, by what became of it.",
+        lambda found: [((outcome,), count) for outcome, count in found["requestLimits"].items()],
+        ("outcome",),
+    ),
+    _counter("withheld_draft_tokens", "Draft tokens that K limits left unverified.", "withheldDraftTokens"),
     _counter("hook_seconds", "Time in the plugin's step hooks.", "hookSeconds"),
     _counter("hook_failures", "Hooks that failed and are disabled.", "hookFailures"),
     _counter("drafter_steps_skipped", "Steps with K=0 that skipped the drafter.", "drafterStepsSkipped"),

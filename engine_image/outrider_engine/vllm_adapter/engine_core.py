@@ -56,6 +56,7 @@ def attach_to_engine_core() -> None:
 def attach(engine_core: Any, scheduler: Any) -> None:
     """`attach_to_engine_core` on given classes."""
     wrap(scheduler, "__init__", _with_control)
+    wrap(scheduler, "add_request", _with_request_hook)
     wrap(scheduler, "schedule", _with_schedule_hook)
     wrap(scheduler, "update_from_output", _with_update_hook)
     wrap(engine_core, "post_step", _with_drafts_asked_for)
@@ -104,11 +105,12 @@ def hooks_for(scheduler: Any) -> StepHooks:
         measuring=os.environ.get(MEASURE_VARIABLE) != "0",
         drafter_skip=drafter_skip,
     )
+    hooks = StepHooks(ours, control)
     if facts.adaptive_verification:
-        ours.write_down_drafts(control.trimmed_drafts.counted, control.measuring_failed)
+        hooks.write_down_drafts()
     if drafter_skip is not None and drafter_skip.reads_states:
         ours.withhold_unread(control.idle_drafter.unread)
-    return StepHooks(ours, control)
+    return hooks
 
 
 def _with_control(original: Callable[..., None]) -> Callable[..., None]:
@@ -123,6 +125,17 @@ def _with_control(original: Callable[..., None]) -> Callable[..., None]:
             )
 
     return init
+
+
+def _with_request_hook(original: Callable[..., None]) -> Callable[..., None]:
+    def add_request(self: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, request, *args, **kwargs)
+        hooks: StepHooks | None = getattr(self, _HOOKS, None)
+        # Pooling models have no sampling parameters.
+        if hooks is not None and request.sampling_params is not None:
+            hooks.request_added(request.request_id, request.sampling_params.extra_args)
+
+    return add_request
 
 
 def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,8 +153,10 @@ def _with_schedule_hook(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_update_hook(original: Callable[..., Any]) -> Callable[..., Any]:
     def update_from_output(self: Any, scheduler_output: Any, model_runner_output: Any) -> Any:
-        result = original(self, scheduler_output, model_runner_output)
         hooks: StepHooks | None = getattr(self, _HOOKS, None)
+        if hooks is not None:
+            hooks.reading(scheduler_output)
+        result = original(self, scheduler_output, model_runner_output)
         if hooks is not None:
             hooks.finished(scheduler_output, model_runner_output, result)
         return result

@@ -8,10 +8,12 @@ sums over drafts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import sub
 from typing import Any, NamedTuple
 
 from outrider_engine.control.support import READ_STATES
+from outrider_engine.counting.measure import LimitedStep
 from outrider_engine.counting.trimmed import TrimmedDrafts
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip, Step
 from outrider_engine.vllm_adapter.adaptive_verification import VERIFIED
@@ -28,6 +30,7 @@ class Scheduler:
 
     def __init__(self, scheduler: Any) -> None:
         self._vllm_scheduler: Any = scheduler
+        self._writes_down_drafts = False
 
     @property
     def lookup(self) -> list[int] | None:
@@ -48,20 +51,44 @@ class Scheduler:
         """Whether the engine continues without waiting for requests."""
         return bool(self._vllm_scheduler.has_unfinished_requests())
 
+    def withhold_drafts(self, limit_of: Callable[[str], int | None]) -> int:
+        """Take draft tokens beyond the K limits of running requests away, before a step is scheduled.
+
+        They are the last step's drafts, or where steps overlap the places that vLLM keeps for them. vLLM's
+        scheduler takes drafts of any length, and the worker reads as many as were scheduled.
+
+        limit_of: the K limit of a request; None for none.
+
+        Returns:
+            the number of draft tokens.
+        """
+        withheld = 0
+        for request in self._vllm_scheduler.running:
+            drafts = request.spec_token_ids
+            if drafts and (limit := limit_of(request.request_id)) is not None and len(drafts) > limit:
+                withheld += len(drafts) - limit
+                # Where steps overlap, all requests have the same list.
+                request.spec_token_ids = drafts[:limit]
+        return withheld
+
     def write_down_drafts(
-        self, counted: Callable[[str, int], None], failed: Callable[[Exception], None]
+        self, counted: Callable[[str, int, int], None], failed: Callable[[Exception], None]
     ) -> None:
         """Have each draft written down as vLLM counts it. Its own sums stay as they are.
 
-        counted: gets the request and its drafts, without those that structured output forbids.
+        counted: gets the request, its drafts without those that structured output forbids, and the accepted.
         failed: gets the error of a call of another shape.
         """
+        if self._writes_down_drafts:
+            return
+        self._writes_down_drafts = True
         original = self._vllm_scheduler.make_spec_decoding_stats
 
         def make_spec_decoding_stats(*args: Any, **kwargs: Any) -> Any:
             try:
                 request_id, forbidden = kwargs["request_id"], kwargs["num_invalid_spec_tokens"] or {}
-                counted(request_id, kwargs["num_draft_tokens"] - forbidden.get(request_id, 0))
+                drafts = kwargs["num_draft_tokens"] - forbidden.get(request_id, 0)
+                counted(request_id, drafts, kwargs["num_accepted_tokens"])
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 failed(error)
             return original(*args, **kwargs)
@@ -107,15 +134,17 @@ class StepResult(NamedTuple):
 
     drafted, accepted: tokens by position, of the drafts that it was to verify.
     trimmed: of the drafted tokens, those that adaptive verification left out; empty where it left out none.
+    limited: what K limits did; its drafts are in no other sum. None where no request had one.
     """
 
     emitted_tokens: int
     drafted: Sequence[int]
     accepted: Sequence[int]
     trimmed: Sequence[int] = ()
+    limited: LimitedStep | None = None
 
     @classmethod
-    def of(cls, result: Any, trimmed: Sequence[int] = ()) -> StepResult:
+    def of(cls, result: Any, trimmed: Sequence[int] = (), limited: LimitedStep | None = None) -> StepResult:
         """Read what ``update_from_output`` gave, of which logprobs need not be held for long."""
         emitted, drafts = 0, None
         for outputs in result.values():
@@ -123,8 +152,12 @@ class StepResult(NamedTuple):
             if outputs.scheduler_stats is not None:
                 drafts = outputs.scheduler_stats.spec_decoding_stats or drafts
         if drafts is None:
-            return cls(emitted, (), ())
-        return cls(emitted, drafts.num_draft_tokens_per_pos, drafts.num_accepted_tokens_per_pos, trimmed)
+            return cls(emitted, (), (), limited=limited)
+        drafted, accepted = drafts.num_draft_tokens_per_pos, drafts.num_accepted_tokens_per_pos
+        if limited is not None:
+            drafted = [*map(sub, drafted, limited.drafted)]
+            accepted = [*map(sub, accepted, limited.accepted)]
+        return cls(emitted, drafted, accepted, trimmed, limited)
 
 
 def trimmed_in(step: Any, drafts: TrimmedDrafts) -> Sequence[int] | None:
@@ -166,11 +199,21 @@ class ScheduledStep:
         k: int = self._vllm_output.num_spec_tokens_to_schedule
         return k
 
+    def draft_at_most(self, k: int) -> None:
+        """Have the step draft fewer tokens. The requests of the step must verify no more than K of them."""
+        self._vllm_output.num_spec_tokens_to_schedule = k
+
     @property
     def decoding_requests(self) -> int:
         """Requests that may have drafts to verify: one without output is in its prompt."""
         outputs: list[int] = self._vllm_output.scheduled_cached_reqs.num_output_tokens
         return len(outputs) - outputs.count(0)
+
+    def decoding_among(self, names: Collection[str]) -> int:
+        """How many of `decoding_requests` have one of these names."""
+        cached = self._vllm_output.scheduled_cached_reqs
+        outputs = zip(cached.req_ids, cached.num_output_tokens, strict=True)
+        return sum(count > 0 and name in names for name, count in outputs)
 
     @property
     def new_requests(self) -> int:

@@ -6,7 +6,7 @@ here raises: a failure disables for good what failed, and the engine continues t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -30,10 +30,38 @@ class StepHooks:
         """Whether the latest step skips the drafter, and so has no drafts."""
         return self.control.idle_drafter.left_out
 
+    def write_down_drafts(self) -> None:
+        """Count the drafts of each request, as adaptive verification and K limits need it."""
+        self._scheduler.write_down_drafts(self._draft_counted, self.control.measuring_failed)
+
+    def _draft_counted(self, request_id: str, drafts: int, accepted: int) -> None:
+        trimmed = self.control.trimmed_drafts
+        if not self.control.request_limits.counted(request_id, drafts, accepted) and trimmed.adaptive:
+            trimmed.counted(request_id, drafts)
+
+    def request_added(self, request_id: str, extra_args: Mapping[str, object] | None) -> None:
+        """A request arrived.
+
+        extra_args: of its sampling parameters.
+        """
+        if not extra_args:
+            return
+        try:
+            self.control.request_limits.admit(request_id, extra_args)
+            if self.control.request_limits.active:
+                self.write_down_drafts()
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.control.request_limits_failed(error)
+
     def before_schedule(self) -> None:
         """A step is about to be scheduled."""
         self._began = perf_counter()
         self.control.before_schedule()
+        if (limits := self.control.request_limits).active:
+            try:
+                limits.withheld_tokens += self._scheduler.withhold_drafts(limits.of)
+            except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+                self.control.request_limits_failed(error)
         self._hooked = perf_counter() - self._began
         self._chosen = self.control.fast_loop.hook_seconds
 
@@ -41,11 +69,16 @@ class StepHooks:
         """A step was scheduled."""
         returned, control = perf_counter(), self.control
         hooked = self._hooked + control.fast_loop.hook_seconds - self._chosen
-        self._fast_loop_scheduled(step)
+        apart = self._limits_scheduled(step)
+        self._fast_loop_scheduled(step, apart)
         control.idle_drafter.scheduled(step)
         if (meter := control.meter) is not None:
             control.backlog.put(self._count_scheduled, meter, step, self._began)
             meter.hook_seconds += hooked + perf_counter() - returned
+
+    def reading(self, key: object) -> None:
+        """vLLM is about to read the result of a step. key: as in `finished`."""
+        self.control.request_limits.reading(key)
 
     def finished(self, key: object, output: Any, result: Any) -> None:
         """A step has its result.
@@ -57,13 +90,14 @@ class StepHooks:
         control = self.control
         if (fault := getattr(output, FAULT, None)) is not None:
             control.idle_drafter.failed_in_worker(fault)
+        limited = control.request_limits.end_step()
         if (meter := control.meter) is None:
             control.trimmed_drafts.forget()
             return
         ended = perf_counter()
         try:
             trimmed = self._trimmed(output)
-            found, work_left = StepResult.of(result, trimmed), self._scheduler.has_work
+            found, work_left = StepResult.of(result, trimmed, limited), self._scheduler.has_work
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
             control.measuring_failed(error)
         else:
@@ -83,17 +117,33 @@ class StepHooks:
             return ()
         return trimmed
 
-    def _fast_loop_scheduled(self, step: ScheduledStep) -> None:
+    def _limits_scheduled(self, step: ScheduledStep) -> frozenset[str]:
+        """Let the step draft no more than its requests may verify; those that may verify less than others."""
+        limits = self.control.request_limits
+        if not limits.active:
+            return frozenset()
+        try:
+            limits.forget(step.gone)
+            drafted = step.num_speculative_tokens
+            if (k := limits.k_of(step.request_ids, drafted)) < drafted:
+                step.draft_at_most(k)
+            return limits.scheduled(step.key, step.request_ids, k)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.control.request_limits_failed(error)
+            return frozenset()
+
+    def _fast_loop_scheduled(self, step: ScheduledStep, apart: frozenset[str]) -> None:
         fast_loop = self.control.fast_loop
         if not fast_loop.active:
             return
         began = perf_counter()
         try:
             if step.request_ids:
+                fast_loop.limited = self.control.request_limits.latest
                 fast_loop.scheduled(
                     step.key,
                     k=step.num_speculative_tokens,
-                    decoding=step.decoding_requests,
+                    decoding=step.decoding_requests - (step.decoding_among(apart) if apart else 0),
                     new_requests=step.new_requests,
                 )
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
@@ -144,4 +194,6 @@ class StepHooks:
             trimmed=found.trimmed,
         )
         if step is not None:
+            if found.limited is not None:
+                meter.count_limited(step, found.limited)
             self.control.after_step(step, choice)

@@ -79,6 +79,7 @@ class FastLoop:
         self.reason = ChangeReason.START
         """The cause of the last change."""
         self._acceptance = Acceptance(max(model.candidates))
+        self._tokens: Sequence[float] = self._acceptance.tokens
         self._uncounted = 0  # steps since drafts were counted
         self._since_look = 0  # steps
         self._credit = 0.0  # steps' worth of tokens that looks may cost now
@@ -114,15 +115,18 @@ class FastLoop:
         self._model, self._taught, self._options = model, True, {}
         self._acceptance.extend(max(model.candidates))
 
-    def choose(self, batch: int, context_tokens: int, new_requests: int = 0) -> int:
+    def choose(
+        self, batch: int, context_tokens: int, new_requests: int = 0, limited: Sequence[int] = ()
+    ) -> int:
         """K of the next step, one of the candidates that the limits allow at this batch size.
 
         batch: requests in the step, at least 1; as the engine's schedule counts them.
         context_tokens: in the KV cache, of all requests in the step.
         new_requests: of the step, those that were in no step before.
+        limited: by position, requests whose own limit leaves it out; empty for none.
         """
         more = context_tokens - batch * self._model.context_tokens
-        tokens = self._acceptance.tokens
+        tokens = self._tokens = self._expected(batch, limited)
         best = deeper = current = None
         best_rate = current_rate = undrafted = 0.0
         for option in self._options.get(batch) or self._at(batch):
@@ -174,7 +178,7 @@ class FastLoop:
 
     def _looks(self, seconds: float, deeper: int, deeper_seconds: float) -> bool:
         """Whether this step is a look, which is then paid for."""
-        tokens = self._acceptance.tokens
+        tokens = self._tokens
         if self.k == 0:
             deeper_seconds += self._model.look_seconds
         cost = max(deeper_seconds / seconds - tokens[deeper] / tokens[self.k], MIN_LOOK_COST)
@@ -202,6 +206,16 @@ class FastLoop:
             return QUIET_LOOK_COST
         steps = max(self._off, self._spell) / seconds
         return min(max(sqrt(cost * GAIN / (2.0 * max(steps, 1.0))), QUIET_LOOK_COST), MAX_LOOK_COST)
+
+    def _expected(self, batch: int, limited: Sequence[int]) -> Sequence[float]:
+        """Tokens of a step per request, by K: a draft token counts for the requests that may verify it."""
+        if not limited:
+            return self._acceptance.tokens
+        expected = [1.0]
+        for position, survival in enumerate(self._acceptance.survival):
+            left_out = min(limited[position], batch) if position < len(limited) else 0
+            expected.append(expected[-1] + survival * (1.0 - left_out / batch))
+        return expected
 
     def _at(self, batch: int) -> tuple[_Option, ...]:
         """The candidates at a batch size; kept until the cost model changes."""
@@ -236,7 +250,7 @@ class FastLoop:
 
     def _best_before(self) -> int:
         """The best K at the batch size and context of the step before, with the present acceptance."""
-        tokens, more = self._acceptance.tokens, self._context - self._batch * self._model.context_tokens
+        tokens, more = self._tokens, self._context - self._batch * self._model.context_tokens
         options = self._options.get(self._batch) or self._at(self._batch)
         return max(options, key=lambda o: tokens[o.k] / max(o.seconds + o.slope * more, o.least)).k
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from engine_image.testing.contract.files import (
     CORE,
     RUNNER_OUTPUTS,
-    SCHEDULER,
     SPECULATIVE,
 )
 from engine_image.testing.contract.forms import Defines, Expectation, Holds, Says, of
@@ -20,11 +19,6 @@ INPUTS_OF_V2 = "vllm/v1/worker/gpu/input_batch.py"
 V2_RUNNER = "vllm/v1/worker/gpu/model_runner.py"
 
 SINCE = (0, 28)
-
-_COUNTED_DRAFT = """self.make_spec_decoding_stats(
-    spec_decoding_stats, num_draft_tokens=num_draft_tokens, num_accepted_tokens=num_accepted,
-    num_invalid_spec_tokens=scheduler_output.num_invalid_spec_tokens, request_id=req_id)"""
-"""By name, once for each draft that is counted."""
 
 _COPIED_OUTPUT = """async_output = AsyncOutput(
     model_runner_output=model_runner_output, sampler_output=sampler_output,
@@ -82,8 +76,6 @@ OF_ADAPTIVE_VERIFICATION: tuple[Expectation, ...] = (
     ),
     *of(
         "vllm_adapter/scheduler.py",
-        Defines(SCHEDULER, "Scheduler.make_spec_decoding_stats", takes=("self", "spec_decoding_stats")),
-        Says(SCHEDULER, "Scheduler.update_from_output", _COUNTED_DRAFT),
         Holds(RUNNER_OUTPUTS, "ModelRunnerOutput", ("req_ids", "req_id_to_index")),
         since=SINCE,
     ),

@@ -31,6 +31,7 @@ from engine_image.testing.contract.files import (
     PLUGINS,
     PROPOSER,
     REGISTRY,
+    REQUEST,
     RUNNER_OUTPUTS,
     SAMPLING,
     SCHEDULER,
@@ -58,6 +59,19 @@ from engine_image.testing.contract.forms import (
 from engine_image.testing.contract.v2_expectations import OF_V2
 from engine_image.testing.contract.worker_expectations import OF_WORKERS
 from outrider_protocol.releases import RECURRENT_STATES_RIGHT, TWIN_SINCE
+
+_LIMITED_ROUTES = (
+    ("vllm/entrypoints/openai/completion/protocol.py", "CompletionRequest"),
+    ("vllm/entrypoints/openai/chat_completion/protocol.py", "ChatCompletionRequest"),
+    ("vllm/entrypoints/openai/responses/protocol.py", "ResponsesRequest"),
+)
+"""Where ``vllm_xargs`` become extra arguments of the sampling parameters."""
+
+
+_COUNTED_DRAFT = """self.make_spec_decoding_stats(
+    spec_decoding_stats, num_draft_tokens=num_draft_tokens, num_accepted_tokens=num_accepted,
+    num_invalid_spec_tokens=scheduler_output.num_invalid_spec_tokens, request_id=req_id)"""
+"""By name, once for each draft that is counted."""
 
 
 def _serving(launcher: str) -> tuple[Form, ...]:
@@ -131,7 +145,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     *of(
         "vllm_adapter/scheduler.py",
         Holds(SCHEDULER, "Scheduler", ("running",)),
-        Holds("vllm/v1/request.py", "Request", ("num_computed_tokens",)),
+        Holds(REQUEST, "Request", ("num_computed_tokens",)),
     ),
     Expectation(
         Holds(SPECULATIVE, "SpeculativeConfig", ("use_multi_module_mtp",)),
@@ -167,7 +181,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(MODEL_CONFIG, "ModelConfig", ("is_hybrid", "is_attention_free", "has_inner_state")),
         Holds(SCHEDULER_OUTPUT, "NewRequestData", ("block_ids",)),
         Holds(SCHEDULER_OUTPUT, "CachedRequestData", ("new_block_ids", "resumed_req_ids")),
-        Holds("vllm/v1/request.py", "Request", ("all_token_ids", "request_id")),
+        Holds(REQUEST, "Request", ("all_token_ids", "request_id")),
         Defines(KV_MANAGER, "KVCacheManager.get_block_ids", takes=("self", "request_id")),
         Defines(KV_MANAGER, "KVCacheManager.evict_blocks", takes=("self", "block_ids")),
         Defines(KV_MANAGER, "KVCacheManager.free", takes=("self", "request")),
@@ -185,6 +199,38 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds("vllm/sampling_params.py", "SamplingParams", ("detokenize",)),
         Holds(VLLM_CONFIG, "VllmConfig", ("model_config",)),
         Holds("vllm/config/model.py", "ModelConfig", ("served_model_name",)),
+    ),
+    # K limits of requests. Drafts of a request are its list, whoever set it last, and shorter ones are usual.
+    *of(
+        "vllm_adapter/sampling_params.py",
+        Defines(SAMPLING, "SamplingParams.from_optional"),
+        Holds(SAMPLING, "SamplingParams", ("extra_args",)),
+        Defines("vllm/exceptions.py", "VLLMValidationError.__init__", takes=("self", "message", "parameter")),
+        *(
+            Says(path, f"{name}.to_sampling_params", code)
+            for path, name in _LIMITED_ROUTES
+            for code in ("self.vllm_xargs if self.vllm_xargs else {}", "SamplingParams.from_optional")
+        ),
+    ),
+    *of(
+        "vllm_adapter/scheduler.py",
+        Defines(SCHEDULER, "Scheduler.add_request", takes=("self", "request")),
+        Holds(REQUEST, "Request", ("sampling_params", "spec_token_ids", "request_id")),
+        Says(SCHEDULER, "Scheduler.schedule", "spec_token_ids = request.spec_token_ids"),
+        Says(
+            SCHEDULER,
+            "Scheduler.schedule",
+            "scheduled_spec_decode_tokens[request.request_id] = spec_token_ids",
+        ),
+        Says(SCHEDULER, "Scheduler.schedule", "self._update_after_schedule(scheduler_output)"),
+        Says(REQUEST, "Request.num_tokens_with_spec", "len(self._all_token_ids) + len(self.spec_token_ids)"),
+        Says(
+            ASYNC_SCHEDULER,
+            "AsyncScheduler._update_after_schedule",
+            "request.spec_token_ids = self._spec_token_placeholders",
+        ),
+        Defines(SCHEDULER, "Scheduler.make_spec_decoding_stats", takes=("self", "spec_decoding_stats")),
+        Says(SCHEDULER, "Scheduler.update_from_output", _COUNTED_DRAFT),
     ),
     # A row without drafts after accepted ones reads the right recurrent state.
     *of(

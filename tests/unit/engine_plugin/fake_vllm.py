@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any
@@ -92,6 +92,16 @@ class Plan:
     outrider_drafter_fault: str | None = None
     aborted: Sequence[str] = ()
 
+    def with_drafts(self, left: Mapping[str, int]) -> Plan:
+        """With no more drafts of a request than are left of those that it had."""
+
+        def cut(counts: Mapping[str, int]) -> dict[str, int]:
+            return {name: min(count, left.get(name, count)) for name, count in counts.items()}
+
+        return replace(
+            self, drafts={n: c for n, c in cut(self.drafts).items() if c}, accepted=cut(self.accepted)
+        )
+
     @property
     def req_id_to_index(self) -> Mapping[str, int]:
         """The runner's order is not the scheduler's."""
@@ -145,12 +155,13 @@ class Engine:
                     lambda: SimpleNamespace(all_token_ids=list(range(4096)))
                 )
 
+            def add_request(self, request: Any) -> None:
+                self.requests[request.request_id] = request
+
             def schedule(self, plan: Plan, throttle_prefills: bool = False) -> Any:
-                self.running = [
-                    SimpleNamespace(num_computed_tokens={**plan.new, **plan.computed}.get(name, 0))
-                    for name in plan.tokens
-                ]
-                return scheduler_output(plan, self.dynamic_sd_lookup, throttle_prefills)
+                left = {one.request_id: len(one.spec_token_ids) for one in self.running}
+                self.running = running(plan)
+                return scheduler_output(plan.with_drafts(left), self.dynamic_sd_lookup, throttle_prefills)
 
             def update_from_output(self, _: Any, plan: Plan) -> dict[int, Any]:
                 self.work_left = plan.work_left
@@ -200,10 +211,16 @@ class Engine:
             raise Refusal.from_wire(answer["error"])
         return answer["answer"]
 
+    def add(self, name: str, extra_args: Mapping[str, object] | None = None) -> None:
+        """A request arrives with these extra arguments."""
+        params = SimpleNamespace(extra_args=extra_args)
+        self.core.scheduler.add_request(SimpleNamespace(request_id=name, sampling_params=params))
+
     def step(self, plan: Plan) -> Any:
-        """One whole step; what was scheduled."""
+        """One whole step, which verifies the drafts that the plugin leaves; what was scheduled."""
+        self.core.scheduler.running = running(plan)
         scheduled = self.core.scheduler.schedule(plan)
-        self.core.scheduler.update_from_output(scheduled, plan)
+        self.core.scheduler.update_from_output(scheduled, scheduled.plan)
         self.core.post_step(model_executed=True)
         return scheduled
 
@@ -212,6 +229,18 @@ class Engine:
         self.core.scheduler.schedule(Plan(tokens={}))
         lookup: list[int] | None = self.core.scheduler.dynamic_sd_lookup
         return lookup
+
+
+def running(plan: Plan) -> list[Any]:
+    """The requests of a step, with the drafts that they have before it."""
+    return [
+        SimpleNamespace(
+            request_id=name,
+            num_computed_tokens={**plan.new, **plan.computed}.get(name, 0),
+            spec_token_ids=[-1] * plan.drafts.get(name, 0),
+        )
+        for name in plan.tokens
+    ]
 
 
 def scheduler_output(plan: Plan, lookup: list[int] | None, throttled: bool) -> SimpleNamespace:
@@ -237,6 +266,7 @@ def scheduler_output(plan: Plan, lookup: list[int] | None, throttled: bool) -> S
         preempted_req_ids=None,
         num_spec_tokens_to_schedule=k,
         throttled=throttled,
+        plan=plan,
     )
 
 

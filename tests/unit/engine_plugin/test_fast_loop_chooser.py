@@ -55,8 +55,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What the rule was asked and given; it always chooses 1."""
     calls: list[tuple[object, ...]] = []
 
-    def choose(_: FastLoop, batch: int, context_tokens: int, new_requests: int = 0) -> int:
-        calls.append(("choose", batch, context_tokens, new_requests))
+    def choose(
+        _: FastLoop, batch: int, context_tokens: int, new_requests: int = 0, limited: Sequence[int] = ()
+    ) -> int:
+        calls.append(("choose", batch, context_tokens, new_requests, *limited))
         return 1
 
     def count(_: FastLoop, k: int, requests: int, accepted: Sequence[int]) -> None:

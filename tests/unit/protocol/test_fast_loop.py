@@ -161,3 +161,20 @@ def test_same_steps_give_the_same_choices(steps: list[tuple[int, int, int, list[
         assert first.choose(batch, context, new) == second.choose(batch, context, new)
         for loop in (first, second):
             loop.count(drafted, batch, accepted)
+
+
+def chosen(limited: tuple[int, ...], *, per_request: float = 0.8, batch: int = 8) -> int:
+    """K after many steps in which the others of the batch accept that ratio of each position."""
+    loop = FastLoop(a_model(), k=3)
+    others = max(1, batch - max(limited, default=0))
+    for _ in range(400):
+        k = loop.choose(batch, 8000, 0, limited)
+        loop.count(k, others, [others * per_request**place for place in range(1, k + 1)])
+    return loop.k
+
+
+def test_draft_tokens_gain_only_for_requests_whose_limit_allows_them() -> None:
+    assert chosen(()) == chosen((0,) * 5) == 5
+    assert chosen((7,) * 5) < 5
+    assert chosen((8,) * 5) == 0
+    assert chosen((0, 8, 8, 8, 8)) == 1
