@@ -39,7 +39,7 @@ REQUIRED = (
 
 
 class CellCounter(Enum):
-    """What an Outrider plugin counts per batch bin and K; the last three also per draft position."""
+    """What an Outrider plugin counts per batch bin and K; those of `PER_POSITION` also per draft position."""
 
     STEPS = "steps"
     SECONDS = "seconds of these steps"
@@ -50,9 +50,19 @@ class CellCounter(Enum):
     VERIFIED = "verified draft tokens"
     TRIMMED = "drafted tokens that were not verified"
     ACCEPTED = "accepted tokens"
+    LIMITED = "scheduled requests whose K limit leaves the position out"
+    LIMITED_VERIFIED = "verified draft tokens of requests that verify fewer than others"
+    LIMITED_ACCEPTED = "accepted ones of these"
 
 
-PER_POSITION = (CellCounter.VERIFIED, CellCounter.TRIMMED, CellCounter.ACCEPTED)
+PER_POSITION = (
+    CellCounter.VERIFIED,
+    CellCounter.TRIMMED,
+    CellCounter.ACCEPTED,
+    CellCounter.LIMITED,
+    CellCounter.LIMITED_VERIFIED,
+    CellCounter.LIMITED_ACCEPTED,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

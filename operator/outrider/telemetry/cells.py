@@ -83,8 +83,11 @@ def check_totals(deltas: Deltas, totals: Mapping[Counter, float], dialect: Metri
     engine_steps = max(1.0, totals[Counter.ENGINE_STEPS])
     for cell_counters, counter in (
         ((CellCounter.EMITTED,), Counter.GENERATED_TOKENS),
-        ((CellCounter.VERIFIED, CellCounter.TRIMMED), Counter.DRAFT_TOKENS),
-        ((CellCounter.ACCEPTED,), Counter.ACCEPTED_TOKENS),
+        (
+            (CellCounter.VERIFIED, CellCounter.TRIMMED, CellCounter.LIMITED_VERIFIED),
+            Counter.DRAFT_TOKENS,
+        ),
+        ((CellCounter.ACCEPTED, CellCounter.LIMITED_ACCEPTED), Counter.ACCEPTED_TOKENS),
     ):
         own_names = [names[one] for one in cell_counters if one in names]
         own, total = _total(deltas, own_names), totals.get(counter, 0.0)
@@ -129,7 +132,17 @@ def _cell(deltas: Deltas, low: int, k: int, dialect: MetricsDialect) -> Cell:
         accepted_per_position=tuple(moved(CellCounter.ACCEPTED, position) for position in range(k)),
         prefill_tokens=moved(CellCounter.PREFILL),
         context_tokens=moved(CellCounter.CONTEXT),
+        limited_per_position=_limited(deltas, low, k, dialect),
+        limited_accepted=sum(moved(CellCounter.LIMITED_ACCEPTED, position) for position in range(k)),
     )
+
+
+def _limited(deltas: Deltas, low: int, k: int, dialect: MetricsDialect) -> tuple[float, ...]:
+    """Positions beyond K have limits, too, so the schedule does not hide them."""
+    name = dialect.cells.get(CellCounter.LIMITED)
+    found = {key.position: change for key, change in deltas.items() if key[:3] == (name, low, k)}
+    last = max((position for position in found if position is not None), default=-1)
+    return tuple(found.get(position, 0.0) for position in range(last + 1))
 
 
 def _most_in_a_step(deltas: Deltas, names: Collection[str], steps: str) -> float:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from outrider.api.drafting import MAX_K
 from outrider.tuning.bounded_types import Count, Gain, Log, Seconds, Share, UnixSeconds, Variance, Whole
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.followed import Followed
@@ -138,6 +139,8 @@ class Learning:
     collapsed: Whole = 0  # neighbouring ticks with first-position acceptance far below that history
     tail: LatencyPercentile | None = None  # of gaps between outputs; None where no limit asks for it
     followed: Followed | None = None  # what engines gain that choose K at each step; None where none does
+    limited: Annotated[tuple[Share, ...], Field(max_length=MAX_K)] = ()
+    """By position, the ratio of requests whose own K limit leaves it out; empty where none has a limit."""
 
     @property
     def acceptance_collapsed(self) -> bool:

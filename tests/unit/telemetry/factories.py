@@ -221,10 +221,20 @@ POD = PodKey("default", "a")
 
 
 def cell_sums(
-    *, low: int = 7, high: int | None = 12, k: int | None = 3, steps: int = 100, trimmed: int = 0
+    *,
+    low: int = 7,
+    high: int | None = 12,
+    k: int | None = 3,
+    steps: int = 100,
+    trimmed: int = 0,
+    limited: int = 0,
 ) -> CellSums:
-    """8 requests per step; half of each position is accepted. trimmed: drafts at each position."""
+    """8 requests per step; half of each position is accepted. trimmed: drafts at each position.
+
+    limited: of the requests, those that verify one draft token at most.
+    """
     length = k or 0
+    others = 8 - limited
     return CellSums(
         minBatchSize=low,
         maxBatchSize=high,
@@ -232,12 +242,15 @@ def cell_sums(
         steps=steps,
         stepSeconds=0.02 * steps,
         scheduledRequests=8 * steps,
-        emittedTokens=8 * steps + 4 * steps * length,
+        emittedTokens=8 * steps + others * steps // 2 * length + limited * steps // 2,
         prefillTokens=50,
         contextTokens=4000 * steps,
-        draftTokens=[8 * steps - trimmed] * length,
+        draftTokens=[others * steps - trimmed] * length,
         trimmedTokens=[trimmed] * length,
-        acceptedTokens=[4 * steps] * length,
+        acceptedTokens=[others * steps // 2] * length,
+        limitedRequests=[0, *[limited * steps] * 4],
+        limitedDraftTokens=[limited * steps, *[0] * 4],
+        limitedAcceptedTokens=[limited * steps // 2, *[0] * 4],
     )
 
 

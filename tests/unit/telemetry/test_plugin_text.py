@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.runtimes.metrics import MIXED
+from outrider.runtimes.metrics import MIXED, PER_POSITION
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.page import read_text
@@ -32,7 +32,7 @@ def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes()
         labels: {f"outrider:{family.name}_total" for family in exposition.FAMILIES if family.labels == labels}
         for labels in (("batch", "k"), ("batch", "k", "position"))
     }
-    positions = {names.CELL_VERIFIED, names.CELL_TRIMMED, names.CELL_ACCEPTED}
+    positions = {names.DIALECT.cells[counter] for counter in PER_POSITION}
     assert list(by_labels.values()) == [set(names.DIALECT.cells.values()) - positions, positions]
     assert exposition.MIXED == MIXED
 
@@ -82,6 +82,26 @@ def test_trimmed_drafts_were_drafted_and_not_verified() -> None:
     (cell,) = found.cells
     assert (cell.drafted_per_position, cell.verified_per_position) == ((800,) * 3, (500,) * 3)
     assert (found.draft_tokens, found.verified_tokens) == (2400, 1500)
+
+
+def test_drafts_of_limited_requests_are_among_vllms_and_not_among_those_of_the_cell() -> None:
+    stock = Counters()
+    after = stock.ran(steps=100, batch=8, k=3, accepted=1.5)
+    # Two of eight requests verify one draft token in place of three.
+    after.values[names.DRAFT_TOKENS] -= 400
+    for counter in (names.ACCEPTED_TOKENS, names.GENERATED_TOKENS):
+        after.values[counter] -= 200
+    scrapes = (
+        (1.0, read(stock_text(stock).decode() + plugin_text())),
+        (2.0, read(stock_text(after).decode() + plugin_text(cell_sums(limited=2)))),
+    )
+    rows = ((key, {at: values[key] for at, values in scrapes if key in values}) for key in scrapes[1][1])
+    found = build_window(POD, pod_series(rows), dialect=DIALECT, since=0, until=3, max_age_seconds=5)
+    assert isinstance(found, Window), found
+    (cell,) = found.cells
+    assert (cell.drafted_per_position, cell.accepted_per_position) == ((600,) * 3, (300,) * 3)
+    assert cell.limited_per_position == (0, 200, 200, 200, 200), "also where K has no draft"
+    assert cell.limited_accepted == 100
 
 
 def test_a_position_of_which_nothing_was_trimmed_has_no_sample_of_it() -> None:

@@ -26,6 +26,9 @@ CELL_CONTEXT = "outrider:context_tokens_total"
 CELL_VERIFIED = "outrider:draft_tokens_total"
 CELL_TRIMMED = "outrider:trimmed_draft_tokens_total"
 CELL_ACCEPTED = "outrider:accepted_tokens_total"
+CELL_LIMITED = "outrider:limited_requests_total"
+CELL_LIMITED_VERIFIED = "outrider:limited_draft_tokens_total"
+CELL_LIMITED_ACCEPTED = "outrider:limited_accepted_tokens_total"
 
 PLUGIN_EPOCH = "outrider:epoch"
 
@@ -57,6 +60,9 @@ DIALECT = MetricsDialect(
         CellCounter.VERIFIED: CELL_VERIFIED,
         CellCounter.TRIMMED: CELL_TRIMMED,
         CellCounter.ACCEPTED: CELL_ACCEPTED,
+        CellCounter.LIMITED: CELL_LIMITED,
+        CellCounter.LIMITED_VERIFIED: CELL_LIMITED_VERIFIED,
+        CellCounter.LIMITED_ACCEPTED: CELL_LIMITED_ACCEPTED,
     },
     plugin=PLUGIN_EPOCH,
     live_tuning="outrider:live_tuning",

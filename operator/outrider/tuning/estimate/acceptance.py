@@ -98,14 +98,20 @@ class Profile:
             expected = min(rate, survival ** (1 / (position + 1)))
         return rates, variances
 
-    def tokens(self, candidates: tuple[int, ...]) -> Tokens:
-        """Tokens per request-step of each K."""
+    def tokens(self, candidates: tuple[int, ...], limited: Sequence[float] = ()) -> Tokens:
+        """Tokens per request-step of each K.
+
+        limited: by position, the ratio of requests whose own K limit leaves it out. They gain nothing there:
+            E[tokens | K] = 1 + sum over j <= K of (1 - limited_j) x a_1 x ... x a_j.
+        """
         rates, variances = self.rates(max(candidates, default=0))
         survival = np.cumprod(rates)
-        means = np.array([1.0 + survival[:k].sum() for k in candidates])
+        left_out = np.array([*limited, *[0.0] * len(rates)][: len(rates)])
+        gained = survival * (1.0 - left_out)
+        means = np.array([1.0 + gained[:k].sum() for k in candidates])
         slopes = np.zeros((len(candidates), len(rates)))
         for row, k in enumerate(candidates):
-            tails = np.cumsum(survival[:k][::-1])[::-1]
+            tails = np.cumsum(gained[:k][::-1])[::-1]
             slopes[row, :k] = tails / rates[:k] / means[row]
         reached = np.concatenate(([1.0], survival[:-1]))[: len(rates)]
         return Tokens(np.log(means), slopes, variances, reached / (rates * (1 - rates)))

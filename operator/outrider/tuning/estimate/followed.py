@@ -37,7 +37,7 @@ class Followed:
             tuple(ks),
             tuple(sum(row.steps for row in rows if row.k == k) for k in ks),
             sum(row.tokens for row in rows),
-            sum(min(sum(row.accepted), row.tokens) for row in rows),
+            sum(min(sum(row.accepted) + row.limited_accepted, row.tokens) for row in rows),
         )
 
     def after(self, newer: Followed, seconds: float) -> Followed:

@@ -44,7 +44,8 @@ def posteriors(context: TickContext) -> Mapping[int, Posterior]:
     profile = context.step_times
     mapped = profile.ks if profile is not None and found.trust > _BELIEVED else frozenset[int]()
     proved = profile if found.trust > _PROVED else None
-    tokens = context.state.learning.profile.tokens(candidates)
+    learning = context.state.learning
+    tokens = learning.profile.tokens(candidates, learning.limited)
     acceptance_covariance = tokens.covariance
     posteriors = {}
     for index, batch in enumerate(batches):

@@ -8,6 +8,7 @@ from math import exp, sqrt
 
 import numpy as np
 
+from outrider.api.drafting import MAX_K
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.collapse import Drafts, first_position, has_collapsed
 from outrider.tuning.estimate.followed import Followed
@@ -16,7 +17,7 @@ from outrider.tuning.estimate.idle_drafter_overhead import Comparison
 from outrider.tuning.estimate.model_averaging import trust_in
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell, noise_variance, noise_variances
-from outrider.tuning.observe.readings import Reading
+from outrider.tuning.observe.readings import Reading, summed
 from outrider.tuning.policy import Estimation, Policy
 from outrider.tuning.state import BinState, Drift, Learning, Pace, TunerState
 from outrider.tuning.tick_context import TickContext
@@ -42,6 +43,9 @@ _FOLLOWED_DRAFTS = 400.0
 _MAX_EARNING_SECONDS = 60.0
 """Between two ticks. Probe time is earned while the tuner decides, not during a pause or an error."""
 
+_FEW_LIMITS = 1e-3
+"""Ratio of requests with a K limit below which it changes no choice."""
+
 _FALLEN_RATIO = 0.7
 """Ratio of the mean acceptance to its history. Above it a collapse may be one of two alternating texts."""
 
@@ -66,6 +70,7 @@ def learn(context: TickContext) -> TickContext:
     if _lost_trust(context, learnt):
         credit = context.policy.exploration.recalibration_seconds
         learnt = learnt.with_state(learnt.state.all_unsettled(credit))
+    learnt = learnt.with_state(_follow_limits(learnt, seconds))
     learnt = learnt.with_state(_follow_acceptance(learnt, seconds))
     return learnt.with_state(_follow_engines(learnt, seconds))
 
@@ -261,6 +266,22 @@ def _lost_trust(before: TickContext, after: TickContext) -> bool:
         for each in (before, after)
     )
     return new < _DOUBT <= old
+
+
+def _follow_limits(context: TickContext, seconds: float) -> TunerState:
+    """The ratio of requests with a K limit, by position; it moves with the traffic as acceptance does."""
+    state, rows = context.state, context.readings.rows
+    known, counts = state.learning.limited, tuple[float, ...]((0.0,))
+    for row in rows:
+        counts = summed(counts, row.limited)
+    if not (known or any(counts)):
+        return state
+    keep = 0.5 ** (seconds / context.policy.estimation.acceptance_half_life_seconds) if known else 0.0
+    requests = sum(row.requests for row in rows)
+    now = [min(count / requests, 1.0) * (1.0 - keep) for count in counts]
+    limited = summed([share * keep for share in known], now)[:MAX_K]
+    limited = limited if max(limited) >= _FEW_LIMITS else ()
+    return replace(state, learning=replace(state.learning, limited=limited))
 
 
 def _follow_engines(context: TickContext, seconds: float) -> TunerState:

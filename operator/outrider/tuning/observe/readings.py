@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from math import log1p, log2
 from operator import add
 
@@ -36,6 +37,10 @@ class Reading:
     at: float  # unix seconds
     verified_first: float | None = None
     """Drafts whose first token the target verified; None: all."""
+    limited: tuple[float, ...] = ()
+    """By position, the requests whose K limit leaves it out, summed over steps."""
+    limited_accepted: float = 0.0
+    """Accepted draft tokens of requests that verified fewer than others; `accepted` lacks them."""
 
     def plus(self, other: Reading) -> Reading:
         """Both together, of the same pod, bin, K and time."""
@@ -51,6 +56,8 @@ class Reading:
             drafted=tuple(map(add, self.drafted, other.drafted)),
             accepted=tuple(map(add, self.accepted, other.accepted)),
             verified_first=self.verified + other.verified,
+            limited=summed(self.limited, other.limited),
+            limited_accepted=self.limited_accepted + other.limited_accepted,
         )
 
     def part(self, share: float) -> Reading:
@@ -67,6 +74,8 @@ class Reading:
             drafted=tuple(count * share for count in self.drafted),
             accepted=tuple(count * share for count in self.accepted),
             verified_first=self.verified * share,
+            limited=tuple(count * share for count in self.limited),
+            limited_accepted=self.limited_accepted * share,
         )
 
     @property
@@ -104,6 +113,11 @@ class Reading:
     def log_prompts(self) -> float:
         """log of the tokens of a step over the tokens outside of prompts; 0 without prompts."""
         return log1p(self.prefill_tokens / (self.requests * (1 + self.k)))
+
+
+def summed(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, ...]:
+    """Sums by position; a shorter one has nothing beyond its end."""
+    return tuple(map(sum, zip_longest(ours, theirs, fillvalue=0.0)))
 
 
 @dataclass(frozen=True)
@@ -197,6 +211,8 @@ def _of_cell(window: Window, cell: Cell, policy: Policy) -> Reading:
         accepted=cell.accepted_per_position,
         at=window.ended_at,
         verified_first=sum(cell.verified_per_position[:1]),
+        limited=cell.limited_per_position,
+        limited_accepted=cell.limited_accepted,
     )
 
 

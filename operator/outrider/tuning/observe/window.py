@@ -58,6 +58,12 @@ class Cell:
     context_tokens: float  # tokens in the KV cache of the scheduled requests, summed over steps
     trimmed_per_position: tuple[float, ...] = ()
     """Drafted tokens that adaptive verification left unverified; empty: it left none."""
+    limited_per_position: tuple[float, ...] = ()
+    """Scheduled requests whose own K limit leaves the position out, summed over steps; empty: none.
+
+    Drafts of requests that verified fewer than others are in none of the sums by position above."""
+    limited_accepted: float = 0.0
+    """Accepted draft tokens of those requests."""
 
     @property
     def verified_per_position(self) -> tuple[float, ...]:
