@@ -122,7 +122,7 @@ def test_a_request_with_fewer_drafts_counts_apart(
     counted = counted_with(launched, plain, [limited_to(1), {}, {}], name)
     assert set(counted.by(LIMITED_DRAFTS, "position")) == {"0"}
     assert set(counted.by(LIMITED, "position")) == {"1", "2"}
-    # Without the others it is no exception: the step drafts one token.
+    # A step of that request alone drafts one token, so its drafts count with K=1.
     assert set(counted.by(LIMITED_DRAFTS, "k")) <= {"3", "mixed"}
 
 
