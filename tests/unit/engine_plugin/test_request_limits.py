@@ -325,6 +325,19 @@ def test_a_step_without_a_result_leaves_no_record() -> None:
     assert limits.end_step() is None
 
 
+def test_a_limited_request_has_no_trimmed_drafts() -> None:
+    """Adaptive verification trims drafts of all requests; those of this one are in no sum by position."""
+    config = some_config(use_v2_model_runner=True)
+    config.speculative_config.enable_adaptive_verification = True
+    engine = Engine(config)
+    put(engine, 3)
+    engine.add("one", {KEY: 1})
+    engine.step(decoding("a", "one", drafts=3, accepted=0, outrider_verified=[2, 0]))
+    cell = cells(engine)[3]
+    assert (cell["draftTokens"], cell["trimmedTokens"]) == ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0])
+    assert cell["limitedDraftTokens"] == [1, 0, 0, 0, 0]
+
+
 def test_the_fast_loop_counts_only_requests_that_may_verify_all_drafts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
