@@ -89,6 +89,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+# Only by name: the objects that spec.target names, to find their pods.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get]
+- apiGroups: [serving.kserve.io]
+  resources: [inferenceservices, llminferenceservices]
+  verbs: [get]
+- apiGroups: [inference.networking.k8s.io]
+  resources: [inferencepools]
+  verbs: [get]
+{{- if not .Values.leaderWorkerSets.enabled }}
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
+  verbs: [get]
+{{- end }}
 {{- if .Values.networkPolicy.enabled }}
 # Only by name. Garbage collection deletes them with their model.
 - apiGroups: [networking.k8s.io]

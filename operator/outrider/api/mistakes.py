@@ -137,7 +137,9 @@ def _unknown_field(detail: ErrorDetails) -> str:
     near = nearest(name, fields)
     if near is not None:
         return f"there is no such field; did you mean {near}?"
-    elsewhere = [path for path in _paths() if path.rpartition(".")[2] == name]
+    of_target = place[:2] == ["spec", "target"]  # a manifest has a model or a target, and names are alike
+    paths = (path for path in _paths() if path.startswith("spec.target.") == of_target)
+    elsewhere = [path for path in paths if path.rpartition(".")[2] == name]
     if len(elsewhere) == 1:
         return f"there is no such field here; did you mean {elsewhere[0]}?"
     listed = ", ".join(sorted(fields)[:_MAX_FIELDS])

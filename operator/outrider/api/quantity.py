@@ -16,6 +16,9 @@ from outrider.api.text import shortened
 DURATION_PATTERN = "([0-9]+([.][0-9]+)?(ms|s|m|h))+"
 QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
 
+Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""Name of a Kubernetes object."""
+
 MAX_DURATION = "8760h"
 """A year: longer than any wait here, and within the limits of clocks and of the API server."""
 

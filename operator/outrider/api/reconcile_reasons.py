@@ -61,6 +61,13 @@ class ProgressingReason(Reason):
         "Wait. To skip the attempt with an additional pod next time, set rollout.maxSurge: 0.",
         "guide/rollouts.md",
     )
+    WAITING_FOR_KEY = (
+        "WaitingForKey",
+        Need.WAIT,
+        "Pods of `spec.target` have not read the key yet that Outrider made for this object.",
+        "Wait. The kubelet brings a new key into a running pod within two minutes.",
+        "guide/running-pods.md",
+    )
     COMPLETE = ("Complete", Need.NOTHING, "Every pod that the spec asks for is ready.")
     DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",
@@ -279,6 +286,67 @@ class DegradedReason(Reason):
         "The ConfigMap `<model>-launch` cannot be parsed, so engines are launched as the spec says.",
         "Delete that ConfigMap. The tuner creates it again when it relaunches.",
     )
+    TARGET_NOT_FOUND = (
+        "TargetNotFound",
+        Need.PERSON,
+        "The object that `spec.target.workload` names does not exist, or the cluster does not have its kind.",
+        "Correct name or kind, or select the pods by their labels in spec.target.selector.",
+        "guide/running-pods.md",
+    )
+    TARGET_NOT_READABLE = (
+        "TargetNotReadable",
+        Need.PERSON,
+        "The operator has no right to read the object that `spec.target.workload` names, or the object does "
+        "not say which pods it has.",
+        "Give the operator's role the right that the message names, or use spec.target.selector.",
+        "guide/running-pods.md",
+    )
+    NO_POD_MATCHES = (
+        "NoPodMatches",
+        Need.PERSON,
+        "No pod of the namespace has the labels of `spec.target`.",
+        "Correct the labels, or start the pods. Outrider finds new pods within ten seconds.",
+        "guide/running-pods.md",
+    )
+    SELECTED_TWICE = (
+        "SelectedTwice",
+        Need.PERSON,
+        "Another SpeculativeModel tunes pods of `spec.target`. The one that a pod names in its annotation "
+        "outrider.dev/plugin keeps it; without one, the older keeps it.",
+        "Change the selector of one of them, or delete one.",
+        "guide/running-pods.md",
+    )
+    PLUGIN_MISSING = (
+        "PluginMissing",
+        Need.PERSON,
+        "Pods of `spec.target` serve without Outrider's plugin, so Outrider cannot change K there.",
+        "Add the plugin to the pods' manifest and roll them out.",
+        "guide/running-pods.md",
+    )
+    KEY_MISMATCH = (
+        "KeyMismatch",
+        Need.PERSON,
+        "Pods of `spec.target` refuse requests with the key of this SpeculativeModel.",
+        "Mount the ConfigMap `<name>-schedule` of this SpeculativeModel in the pods, and set "
+        "OUTRIDER_PUBLIC_KEY_FILE and OUTRIDER_POD_UID.",
+        "guide/running-pods.md",
+    )
+    TARGET_UNREACHABLE = (
+        "TargetUnreachable",
+        Need.PERSON,
+        "No engine answers at the port of `spec.target` in a ready pod.",
+        "Set spec.target.port to the port of vLLM, or admit the operator in the NetworkPolicy of the pods. "
+        "An engine that serves TLS needs OUTRIDER_CONTROL_PORT.",
+        "guide/running-pods.md",
+    )
+    LAUNCHES_DIFFER = (
+        "LaunchesDiffer",
+        Need.PERSON,
+        "Pods of `spec.target` run another method, other values of K or another release than most of them. "
+        "Outrider tunes most of them, and the others keep the schedule of their launch.",
+        "Wait for the end of a rollout. If it lasts, create a SpeculativeModel for each launch.",
+        "guide/running-pods.md",
+    )
     NOT_TUNED = (
         "NotTuned",
         Need.PERSON,
@@ -297,4 +365,11 @@ class AdviceReason(Reason):
         "may affect the launch.",
         "The message has each issue and its remedy.",
         "reference/versions.md",
+    )
+    PLUGIN_DIFFERS = (
+        "PluginDiffers",
+        Need.NOTE,
+        "Pods of `spec.target` have a plugin of another version than the operator. Outrider tunes them.",
+        "Bring the plugin of the operator's version into the pods' manifest with the next rollout.",
+        "guide/running-pods.md",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from enum import StrEnum
 from typing import Annotated
@@ -14,17 +15,15 @@ from outrider.api.base import ApiModel, TextRule, rule, text_rules
 from outrider.api.engine_args import POOLS, EngineArgs, pools
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_template import PodTemplate
-from outrider.api.quantity import MAX_PODS, ContextLength, Quantity, Uri, Version
+from outrider.api.quantity import MAX_PODS, ContextLength, Name, Quantity, Uri, Version
 from outrider.api.rollout import OnFailure, Rollout
 from outrider.api.speculation import Speculation, Verification
+from outrider.api.target import Target
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 from outrider_protocol.methods import PIPELINED, Method
 from outrider_protocol.releases import DEFAULT_RELEASE
 from outrider_protocol.schedule import Schedule
-
-Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-
 
 ServedName = Annotated[
     str,
@@ -192,6 +191,22 @@ def _stored_default(part: type[ApiModel]) -> FieldInfo:
     return FieldInfo(json_schema_extra={"default": {k: v for k, v in default.items() if v != {}}})
 
 
+def _no_model() -> Model:
+    # What code without a notion of `target` sees: weights of no place, served without drafts.
+    return Model.model_construct(uri="")
+
+
+def _no_speculation() -> Speculation:
+    return Speculation.model_construct(method=Method.NONE)
+
+
+def _as_by_default(field: str, part: type[ApiModel]) -> str:
+    """CEL: a stored part has no value but the defaults of its schema."""
+    defaults = part().model_dump(mode="json", by_alias=True, exclude_none=True)
+    return " && ".join(f"self.{field}.{name} == {json.dumps(value)}" for name, value in defaults.items())
+
+
+_OWN = "!has(self.model) || !has(self.speculation) || "
 _STATIC = "(has(self.speculation.tuning) && self.speculation.tuning.mode == 'Off')"
 _N = "self.speculation.numSpeculativeTokens"
 _TUNING = "self.speculation.tuning"
@@ -209,10 +224,12 @@ def _from(scheme: str) -> str:
 class Spec(ApiModel):
     """The desired state."""
 
-    model: Model
-    """The model to serve."""
-    speculation: Speculation
-    """Speculative decoding: method, drafter, draft lengths, tuning."""
+    model: Model = Field(default_factory=_no_model)
+    """The model to serve. Required, unless `target` names pods that run already."""
+    speculation: Speculation = Field(default_factory=_no_speculation)
+    """Speculative decoding: method, drafter, draft lengths, tuning. Required with `model`."""
+    target: Target | None = None
+    """Pods of another owner to tune, in place of `model` and all fields about pods."""
     engine: Annotated[Engine, _stored_default(Engine)] = Field(default_factory=Engine)
     """The inference engine."""
     parallelism: Annotated[Parallelism, _stored_default(Parallelism)] = Field(default_factory=Parallelism)
@@ -231,16 +248,85 @@ class Spec(ApiModel):
     """An overlay on the engine pods."""
 
     @rule(
-        f"!has(self.cache) || {_from('hf')} || {_from('s3')}",
+        "has(self.target) != has(self.model)",
+        "spec.model: write the model to serve, or spec.target for pods that run already, and only one of "
+        "both",
+        field=".model",
+    )
+    def _has_a_model_or_a_target(self) -> bool:
+        return (self.target is None) == ("model" in self.model_fields_set)
+
+    @rule(
+        "!has(self.model) || has(self.target) || has(self.speculation)",
+        "spec.speculation: a model needs it; write at least its method, such as method: ngram, or none",
+        field=".speculation",
+    )
+    def _a_model_has_a_method(self) -> bool:
+        named = {"speculation", "target"} & self.model_fields_set
+        return "model" not in self.model_fields_set or bool(named)
+
+    @rule(
+        "!has(self.target) || has(self.model) || !(has(self.speculation) || has(self.resources) || "
+        "has(self.cache) || has(self.podTemplate))",
+        "spec.target: Outrider neither launches nor restarts these pods; leave out speculation, resources, "
+        "cache and podTemplate. Their owner sets the method, and spec.target.tuning sets the tuner's mode",
+        field=".target",
+    )
+    def _targets_are_launched_by_their_owner(self) -> bool:
+        about_pods = (self.resources, self.cache, self.pod_template)
+        launched = "speculation" in self.model_fields_set or any(part is not None for part in about_pods)
+        return self.target is None or "model" in self.model_fields_set or not launched
+
+    @rule(
+        "!has(self.target) || self.replicas == 1",
+        "spec.replicas is {replicas}: Outrider does not scale the pods of spec.target; scale their workload, "
+        "and leave replicas out",
+        field=".replicas",
+    )
+    def _targets_are_scaled_by_their_owner(self) -> bool:
+        return self.target is None or self.replicas == 1
+
+    @rule(
+        "!has(self.target) || (!has(self.engine.image) && !has(self.engine.args) && self.engine.port == 8000 "
+        f"&& self.engine.modelRunner == 'Auto' && {_as_by_default('parallelism', Parallelism)})",
+        "spec.engine: Outrider does not launch the engines of spec.target; leave out engine and parallelism, "
+        "and write their port into spec.target.port",
+        field=".engine",
+    )
+    def _targets_have_engines_of_their_owner(self) -> bool:
+        engine = self.engine
+        own = engine.image is None and not engine.args and engine.port == Engine().port
+        standard = engine.model_runner is ModelRunner.AUTO and self.parallelism == Parallelism()
+        return self.target is None or (own and standard)
+
+    @rule(
+        f"!has(self.target) || ({_as_by_default('rollout', Rollout)})",
+        "spec.rollout: Outrider rolls out no pods of spec.target; leave it out",
+        field=".rollout",
+    )
+    def _targets_are_rolled_out_by_their_owner(self) -> bool:
+        return self.target is None or self.rollout == Rollout()
+
+    @rule(
+        "has(self.target) == has(oldSelf.target)",
+        "spec.target: Outrider does not turn a model into a target, or back, because its engines would stop. "
+        "Create a SpeculativeModel of another name",
+        field=".target",
+    )
+    def _stays_what_it_is(self) -> bool:
+        return True  # only the API server knows what it was
+
+    @rule(
+        f"{_OWN}!has(self.cache) || {_from('hf')} || {_from('s3')}",
         "spec.cache keeps what is downloaded from hf:// or s3://, and neither model nor drafter is; leave it "
         "out",
         field=".cache",
     )
     def _cache_is_used(self) -> bool:
-        return self.cache is None or self._is_from("hf://", "s3://")
+        return self.target is not None or self.cache is None or self._is_from("hf://", "s3://")
 
     @rule(
-        f"!{_from('s3')} || has(self.cache)",
+        f"{_OWN}!{_from('s3')} || has(self.cache)",
         "spec.cache: weights of s3:// are downloaded onto a volume first; write size for a new claim, or "
         "claim for one that exists",
         field=".cache",
@@ -249,7 +335,7 @@ class Spec(ApiModel):
         return self.cache is not None or not self._is_from("s3://")
 
     @rule(
-        f"!has(self.cache) || !has(self.cache.s3) || {_from('s3')}",
+        f"{_OWN}!has(self.cache) || !has(self.cache.s3) || {_from('s3')}",
         "spec.cache.s3 is for s3://, and neither model nor drafter is in a bucket; leave it out",
         field=".cache.s3",
     )
@@ -257,7 +343,7 @@ class Spec(ApiModel):
         return self.cache is None or self.cache.s3 is None or self._is_from("s3://")
 
     @rule(
-        f"!has(self.model.secretRef) || {_from('hf')}",
+        f"{_OWN}!has(self.model.secretRef) || {_from('hf')}",
         "spec.model.secretRef is the token for hf://, and neither model nor drafter is one; leave it out",
         field=".model.secretRef",
     )
@@ -265,7 +351,7 @@ class Spec(ApiModel):
         return self.model.secret_ref is None or self._is_from("hf://")
 
     @rule(
-        "!has(self.engine.plugin) || self.engine.plugin != 'Baked' || !has(self.engine.image) || "
+        f"{_OWN}!has(self.engine.plugin) || self.engine.plugin != 'Baked' || !has(self.engine.image) || "
         f"{_ROLLOUT} || !self.engine.image.matches('^{STOCK_IMAGE}$')",
         "spec.engine.plugin: Baked says that the image has Outrider's plugin, and {engine.image} is vLLM's "
         "own, without it. Leave plugin out, or build an image on top of it (engine_image/Dockerfile)",
@@ -275,7 +361,7 @@ class Spec(ApiModel):
         return self.engine.plugin is not Plugin.BAKED or self._rolls_out or not self.engine.image_is_stock
 
     @rule(
-        "!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
+        f"{_OWN}!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
         "self.speculation.drafter.tensorParallelSize == self.parallelism.tensor || "
         "(self.speculation.drafter.tensorParallelSize == 1 && self.speculation.method == 'dspark')",
         "spec.speculation.drafter.tensorParallelSize is {speculation.drafter.tensorParallelSize}, and "
@@ -290,7 +376,7 @@ class Spec(ApiModel):
         return drafter.tensor_parallel_size == 1 and self.speculation.method is Method.DSPARK
 
     @rule(
-        f"self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",
+        f"{_OWN}self.parallelism.data == 1 || self.speculation.method == 'none' || {_STATIC} || {_ROLLOUT}",
         "spec.parallelism.data is {parallelism.data}: with data parallelism vLLM cannot change K while it "
         "runs. Write data: 1 (and more replicas for a dense model), or set "
         'spec.speculation.tuning.actuation: Rollout, or mode: "Off"',
@@ -301,7 +387,7 @@ class Spec(ApiModel):
         return self.parallelism.data == 1 or not tuned or self._rolls_out
 
     @rule(
-        f"self.parallelism.data == 1 || !{_ROLLOUT} || "
+        f"{_OWN}self.parallelism.data == 1 || !{_ROLLOUT} || "
         f"((!has(self.speculation.schedule) || size(self.speculation.schedule) == 1) && "
         f"{_TUNING}.structuralOff == 'Never')",
         "spec.parallelism.data is {parallelism.data}: an engine then has one K for all batch sizes; write "
@@ -316,7 +402,8 @@ class Spec(ApiModel):
         return rows == 1 and wanted.tuning.structural_off is StructuralOff.NEVER
 
     @rule(
-        f"self.parallelism.data == 1 || {_ROLLOUT} || !has({_N}) || ((!has(self.speculation.candidates) || "
+        f"{_OWN}self.parallelism.data == 1 || {_ROLLOUT} || !has({_N}) || "
+        "((!has(self.speculation.candidates) || "
         f"self.speculation.candidates.all(k, k == {_N})) && (!has(self.speculation.schedule) || "
         f"self.speculation.schedule.all(row, row.numSpeculativeTokens == {_N})))",
         "spec.parallelism.data is {parallelism.data}: with data parallelism an engine keeps one K; "
@@ -332,7 +419,7 @@ class Spec(ApiModel):
         return named <= {wanted.num_speculative_tokens}
 
     @rule(
-        "self.parallelism.pipeline == 1 || (self.speculation.method in "
+        f"{_OWN}self.parallelism.pipeline == 1 || (self.speculation.method in "
         f"{[str(method) for method in (Method.NONE, *PIPELINED)]} && "
         "(self.speculation.method == 'none' || self.engine.modelRunner != 'V1'))",
         "spec.parallelism.pipeline is {parallelism.pipeline}: with pipeline stages vLLM drafts on its V2 "
@@ -347,7 +434,7 @@ class Spec(ApiModel):
         return method in PIPELINED and self.engine.model_runner is not ModelRunner.V1
 
     @rule(
-        f"self.speculation.method == 'none' || !has(self.engine.args) || !({POOLS})",
+        f"{_OWN}self.speculation.method == 'none' || !has(self.engine.args) || !({POOLS})",
         "spec.speculation.method: with these engine.args (runner, convert or task) the model gives "
         "embeddings or scores and generates no tokens. Write method: none",
         field=".speculation.method",
@@ -356,7 +443,7 @@ class Spec(ApiModel):
         return self.speculation.method is Method.NONE or not pools(self.engine.args)
 
     @rule(
-        "self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",
+        f"{_OWN}self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",
         "spec.rollout.onFailure: Outrider cannot return replicas of several nodes to the last good revision; "
         "write onFailure: Hold",
         field=".rollout.onFailure",
@@ -365,7 +452,7 @@ class Spec(ApiModel):
         return self.parallelism.nodes == 1 or self.rollout.on_failure is OnFailure.HOLD
 
     @rule(
-        "self.parallelism.nodes == 1 || !has(self.speculation.tuning) || "
+        f"{_OWN}self.parallelism.nodes == 1 || !has(self.speculation.tuning) || "
         f"({_TUNING}.actuation == 'Live' && {_TUNING}.structuralOff == 'Never' && "
         f"{_TUNING}.canary == 'Never')",
         "spec.speculation.tuning: Outrider tunes replicas of several nodes live only; write actuation: Live, "
@@ -378,7 +465,7 @@ class Spec(ApiModel):
         return self.parallelism.nodes == 1 or ways == (Actuation.LIVE, StructuralOff.NEVER, Canary.NEVER)
 
     @rule(
-        "self.parallelism.nodes == 1 || !has(self.speculation.verification) || "
+        f"{_OWN}self.parallelism.nodes == 1 || !has(self.speculation.verification) || "
         "self.speculation.verification != 'Auto'",
         "spec.speculation.verification: Auto relaunches replicas, and Outrider does not relaunch those of "
         "several nodes; set Fixed or Adaptive",
@@ -421,6 +508,8 @@ class Spec(ApiModel):
     @property
     def tuning_mode(self) -> TuningMode:
         """The mode of the tuner; Off if K cannot change."""
+        if self.target is not None:
+            return self.target.tuning.mode
         return self.speculation.tuning.mode if self.live else TuningMode.OFF
 
     def candidates(self) -> tuple[int, ...]:

@@ -238,13 +238,13 @@ class Pod(_View):
         states = (status.state.waiting for status in statuses)
         return tuple(waiting for waiting in states if waiting is not None)
 
-    def port(self, container: str, name: str) -> int | None:
-        """Return the number of a named container port, or None."""
+    def port(self, container: str | None, name: str) -> int | None:
+        """Return the number of a named container port, or None. container: None for any."""
         return next(
             (
                 p.container_port
                 for c in self.spec.containers
-                if c.name == container
+                if container in (None, c.name)
                 for p in c.ports
                 if p.name == name
             ),

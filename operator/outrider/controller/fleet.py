@@ -10,9 +10,12 @@ from outrider.api.annotations import Instructions
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.status import Status
 from outrider.api.tuning import Actuation, TuningMode
+from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.controller.stored import Key
 from outrider.engine.client import EngineAddress
+from outrider.engine.signing import SigningKey
+from outrider.plan.names import CONTROL_PORT_NAME
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.metrics import MetricsDialect
 from outrider.tuning.policy import Policy
@@ -104,6 +107,22 @@ class TunedModel:
         return self.relaunching.effective(
             order, mode=self.mode, candidates=candidates, replicas=self.replicas
         )
+
+
+def engine_address(
+    pod: Pod, key: SigningKey, *, port: int | None, container: str | None = None
+) -> EngineAddress | None:
+    """The address of the engine in a pod; None before it has one.
+
+    port: of its HTTP server. container: the one with the named port of the control API; None for any.
+    """
+    if not pod.status.ip or port is None:
+        return None
+    host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
+    # The pod has the port, not the settings: older pods serve until they are replaced.
+    control = pod.port(container, CONTROL_PORT_NAME)
+    control_url = None if control is None else f"http://{host}:{control}"
+    return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key, control_url)
 
 
 class Fleet(Protocol):

@@ -80,6 +80,7 @@ class Leader:
             self._store,
             settings=plan_settings(settings),
             on_external_change=self._somebody_changed,
+            engines=EngineClient(timeout_seconds=settings.engine_timeout_seconds),
         )
         self._events = EventWriter(cluster)
         self._overspent: dict[Key, Overspent] = {}

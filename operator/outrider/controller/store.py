@@ -30,6 +30,7 @@ from outrider.controller.stored import (
     model_of,
     object_name,
 )
+from outrider.controller.target_launch import TargetPods
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import WEIGHTS_LABEL, WORKERS_LABEL
 
@@ -244,6 +245,8 @@ class Store:
         }
         self.reconciled: dict[Key, Reconciled] = {}
         """The models whose objects this process has applied; only these are tuned."""
+        self.targets: dict[Key, TargetPods] = {}
+        """The pods of each model with `spec.target`, by its last reconcile."""
         self._unknown: set[Key] = set()
 
     def cache(self, resource: Resource) -> Cache[StoredModel] | Cache[StoredPod] | Cache[StoredChild]:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import moves_cache
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
+from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
-from outrider.cluster.objects import Pod
+from outrider.api.target import Target
+from outrider.api.tuning import Actuation
+from outrider.cluster.objects import Metadata, Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
-from outrider.controller.fleet import EnginePod, TunedModel
+from outrider.controller.fleet import EnginePod, TunedModel, engine_address
 from outrider.controller.launch_orders import read_order, trial_refusal
 from outrider.controller.policy_from_spec import policy_from_spec
 from outrider.controller.store import Store
@@ -20,9 +23,10 @@ from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan import settled
-from outrider.plan.names import CANARY, CONTAINER, CONTROL_PORT_NAME, PORT_NAME, ROLE_LABEL
+from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
 from outrider.plan.rollout import Memory
 from outrider.runtimes import runtime_of
+from outrider.runtimes.control import EngineControl
 from outrider_protocol.methods import TRAITS
 from outrider_protocol.schedule import Schedule
 
@@ -77,6 +81,9 @@ class StoreFleet:
         deleted = metadata.deletion_timestamp is not None
         if stored.model is None or reconciled is None or deleted or not self._manages(key.namespace):
             return None
+        target = stored.model.spec.target
+        if target is not None:
+            return self._tuned_target(stored.metadata, stored.model, target)
         model = settled(stored.model)
         spec, runtime = model.spec, runtime_of(model.spec)
         if not spec.live:
@@ -114,10 +121,47 @@ class StoreFleet:
             returned_table=self._returned_table(key, spec),
         )
 
+    def _tuned_target(self, metadata: Metadata, model: SpeculativeModel, target: Target) -> TunedModel | None:
+        """A target, by what its engines reported; None while none of them can be tuned."""
+        pods = self._store.targets.get(key_of(metadata))
+        if pods is None or pods.launch is None or pods.static is None:
+            return None
+        runtime, launch = runtime_of(model.spec), pods.launch
+        control = EngineControl(
+            reads_state=True,
+            live_schedule=True,
+            probes=True,
+            cost_model=True,
+            skips_idle_drafter=launch.skips_idle_drafter,
+        )
+        return TunedModel(
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            generation=metadata.generation,
+            mode=target.tuning.mode,
+            static=pods.static,
+            policy=launch.policy,
+            status=model.status,
+            metrics=runtime.metrics,
+            control=control,
+            max_num_seqs=launch.max_num_seqs,
+            instructions=read_instructions(
+                metadata.annotations, candidates=launch.candidates, actuation=Actuation.LIVE
+            ),
+            pods=pods.ready,
+            starting_pods=pods.starting,
+            replicas=len(pods.ready),
+            searches_text=launch.searches_text,
+        )
+
     def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
         """The pods that are not being deleted, and whether they are ready."""
         staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
-        addresses = ((pod, _address(pod, key)) for pod in staying)
+        addresses = (
+            (pod, engine_address(pod, key, port=pod.port(CONTAINER, PORT_NAME), container=CONTAINER))
+            for pod in staying
+        )
         return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
 
     def _returned_table(self, model: Key, spec: Spec) -> Schedule | None:
@@ -151,14 +195,3 @@ def _launch_of(pod: Pod) -> Launch:
         return Launch.of_pod(pod.metadata.annotations)
     except ValueError:
         return Launch()  # written by hand
-
-
-def _address(pod: Pod, key: SigningKey) -> EngineAddress | None:
-    port = pod.port(CONTAINER, PORT_NAME)
-    if not pod.status.ip or port is None:
-        return None
-    host = f"[{pod.status.ip}]" if ":" in pod.status.ip else pod.status.ip
-    # The pod has the port, not the settings: older pods serve until they are replaced.
-    control = pod.port(CONTAINER, CONTROL_PORT_NAME)
-    control_url = None if control is None else f"http://{host}:{control}"
-    return EngineAddress(f"http://{host}:{port}", pod.metadata.uid, key, control_url)

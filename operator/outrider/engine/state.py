@@ -166,6 +166,12 @@ class EngineState(_Wire):
 
     boot_id: Word
     """Random for each start of the engine; a change means that pushed schedules are gone."""
+    engine_version: Word | None = None
+    plugin_version: Word | None = None
+    method: Word | None = None
+    """vLLM's name of the method; None without speculation."""
+    runner: Word | None = None
+    """vLLM's model runner, V1 or V2."""
     max_num_seqs: BatchSize | None = None
     """Maximum batch size of the launch configuration."""
     captured_k: Annotated[

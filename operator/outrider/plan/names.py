@@ -11,6 +11,9 @@ ROLE_LABEL = f"{GROUP}/role"
 """On the pods of the canary; the others have none."""
 CANARY = "canary"
 
+PLUGIN_ANNOTATION = f"{GROUP}/plugin"
+"""On pods of another owner that carry the plugin: the SpeculativeModel whose key they accept."""
+
 CONTAINER = ENGINE
 PORT_NAME = "http"
 SERVICE_PORT = 80

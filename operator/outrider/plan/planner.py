@@ -15,6 +15,7 @@ from outrider.plan.kubernetes_release import KubernetesVersion, too_old
 from outrider.plan.network_policy import network_policies
 from outrider.plan.pod import pod_template
 from outrider.plan.settings import ControlKeys, NoPluginImage, PlanSettings
+from outrider.plan.target import target_children
 from outrider.plan.weights.fit import mismatch
 from outrider.plan.weights.job import claim as download_claim
 from outrider.plan.weights.job import job as download_job
@@ -76,6 +77,8 @@ class Rendered:
         kubernetes: KubernetesVersion | None = None,
     ) -> Plan:
         """The children of the model. See `plan`."""
+        if self.model.spec.target is not None:
+            return Plan(target_children(self.model, keys=keys, static=None), "")
         model, settings = self._settled, self._settings
         problems = _problems(model, image=self._image, kubernetes=kubernetes)
         if problems or self._image is None:

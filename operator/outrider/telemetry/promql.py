@@ -11,6 +11,8 @@ from outrider.runtimes import dialects
 from outrider.telemetry.series import PodKey
 
 _NO_NAMESPACE, _NO_POD = ',namespace=""', ',pod=""'
+_OF_A_MODEL = ',outrider_dev_model!=""'
+"""Pods of another owner lack this label, so queries that name pods do without it."""
 
 
 def query(lookback_seconds: float, pods: Collection[PodKey] | None = None) -> str:
@@ -25,7 +27,7 @@ def counting(pods: Collection[PodKey] | None = None) -> str:
 
 def unlabelled() -> str:
     """Return PromQL for the number of series without the labels of a pod; its result may be empty."""
-    return f"count({selector(_NO_NAMESPACE)} or {selector(_NO_POD)})"
+    return f"count({selector(_OF_A_MODEL + _NO_NAMESPACE)} or {selector(_OF_A_MODEL + _NO_POD)})"
 
 
 def selector(more: str = "") -> str:
@@ -40,7 +42,7 @@ def selector(more: str = "") -> str:
         by_prefix[prefix + colon].append(rest)
     names = "|".join(f"{prefix}({'|'.join(sorted(rest))})" for prefix, rest in by_prefix.items())
     only = "".join(f',{label}=~"|{value}"' for label, value in used.only.items())
-    return f'{{__name__=~"{names}",outrider_dev_model!=""{only}{more}}}'
+    return f'{{__name__=~"{names}"{more}{only}}}'
 
 
 def _named(pods: Collection[PodKey] | None) -> str:
@@ -49,7 +51,7 @@ def _named(pods: Collection[PodKey] | None) -> str:
     They may also match the namespace of one pod with the name of another, because a range vector has no `or`.
     """
     if pods is None:
-        return ""
+        return _OF_A_MODEL
     namespaces, own = {pod.namespace for pod in pods}, {pod.pod for pod in pods}
     return f",namespace=~{_any_of(namespaces)},pod=~{_any_of(own)}"
 

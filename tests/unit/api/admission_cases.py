@@ -928,6 +928,55 @@ SHAPES = (
     ),
 )
 
+_SELECTED = {"selector": {"matchLabels": {"app": "llm"}}}
+_WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llm"}
+
+
+def _target(
+    name: str, refused: str | None = None, *, spec: Json | None = None, **target: object
+) -> AdmissionCase:
+    """A target in place of the model. target: its fields; by default a selector."""
+    fields: Json = {"model": None, "speculation": None, "target": target or _SELECTED, **(spec or {})}
+    return AdmissionCase(f"a target: {name}", {"spec": fields}, refused)
+
+
+TARGETS = (
+    _target("by labels"),
+    _target("with a port and a mode", **_SELECTED, port=8080, tuning={"mode": "Observe"}),
+    _target("by expressions", selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+    _target("of a Deployment", workload=_WORKLOAD),
+    _target(
+        "of KServe",
+        workload={"apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "name": "llm"},
+    ),
+    _target(
+        "of a version that does not exist",
+        "spec.target.workload.apiVersion: apps/v2 has no kind Deployment",
+        workload={**_WORKLOAD, "apiVersion": "apps/v2"},
+    ),
+    _target("of an unknown kind", "spec.target.workload.kind", workload={**_WORKLOAD, "kind": "DaemonSet"}),
+    _target("named twice", "spec.target: write either selector", **_SELECTED, workload=_WORKLOAD),
+    _target("named by nothing", "spec.target: write either selector", port=8000),
+    _target("of every pod", "spec.target.selector is empty", selector={"matchLabels": {}}),
+    _target(
+        "with values that nothing compares",
+        "spec.target.selector.matchExpressions: operator Exists of app",
+        selector={"matchExpressions": [{"key": "app", "operator": "Exists", "values": ["llm"]}]},
+    ),
+    _target("at no port", "spec.target.port", **_SELECTED, port=0),
+    _target(
+        "beside a model",
+        "spec.model: write the model to serve",
+        spec={"model": {"uri": "hf://Qwen/Qwen3-8B"}},
+    ),
+    _target("with a method", "spec.target: Outrider neither launches", spec={"speculation": {}}),
+    _target("with a volume", "spec.target: Outrider neither launches", spec={"cache": {"size": "1Gi"}}),
+    _target("with replicas", "spec.replicas is 3: Outrider does not scale", spec={"replicas": 3}),
+    _target("with an image", "spec.engine: Outrider does not launch", spec={"engine": {"image": "vllm:1"}}),
+    _target("with GPUs", "spec.engine: Outrider does not launch", spec={"parallelism": {"tensor": 2}}),
+    _target("with rollouts", "spec.rollout: Outrider rolls out no pods", spec={"rollout": {"maxSurge": 2}}),
+)
+
 CASES: tuple[AdmissionCase, ...] = (
     *NAMES,
     *MODELS,
@@ -937,4 +986,5 @@ CASES: tuple[AdmissionCase, ...] = (
     *LAUNCHES,
     *ENGINES,
     *SHAPES,
+    *TARGETS,
 )

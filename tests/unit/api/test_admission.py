@@ -33,6 +33,9 @@ def test_every_rule_refuses_some_case() -> None:
             SpeculativeModel.model_validate(case.manifest)
         texts.append(str(refusal.value))
     rules = [rule for part in _parts(ApiModel) for rule in part.rules().values()]
+    rules = [
+        rule for rule in rules if "oldSelf" not in rule.cel
+    ]  # only the API server knows the object before
     assert [rule.message for rule in rules if not any(_said_in(text, rule) for text in texts)] == []
 
 

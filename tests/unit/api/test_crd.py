@@ -20,6 +20,7 @@ FIELDS_OF_THE_DESIGN = {
         "config",
         "tuning",
     },
+    "target": {"selector", "workload", "port", "tuning"},
     "engine": {"runtime", "version", "image", "plugin", "modelRunner", "args", "kvTransferPeer", "port"},
     "parallelism": {"tensor", "pipeline", "data", "expert", "nodes"},
     "resources": {"limits", "requests", "claims"},

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from outrider.api.reference import EXAMPLE, PAGES, render_rules
+from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
 
 FOLDER = Path(__file__).parents[3] / "docs" / "reference"
@@ -29,4 +30,10 @@ def test_the_complete_manifest_has_every_field_of_the_spec() -> None:
     manifest = yaml.safe_load(EXAMPLE.read_text())
     names = {field.alias or name for name, field in Spec.model_fields.items()}
     assert isinstance(manifest["spec"], Mapping)
-    assert manifest["spec"].keys() == names
+    assert manifest["spec"].keys() == names - {"target"}  # either a model or a target
+
+
+def test_the_manifest_of_a_target_needs_no_other_field() -> None:
+    manifest = yaml.safe_load((EXAMPLE.parent / "running-pods" / "target.yaml").read_text())
+    assert SpeculativeModel.model_validate(manifest).spec.target is not None
+    assert manifest["spec"].keys() == {"target"}

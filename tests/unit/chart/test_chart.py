@@ -229,6 +229,12 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
         ("", "secrets"): frozenset({"get", "create", "patch"}),
         ("", "pods"): frozenset({"list", "watch"}),
         ("events.k8s.io", "events"): frozenset({"create"}),
+        # What spec.target names.
+        ("apps", "statefulsets"): frozenset({"get"}),
+        ("serving.kserve.io", "inferenceservices"): frozenset({"get"}),
+        ("serving.kserve.io", "llminferenceservices"): frozenset({"get"}),
+        ("inference.networking.k8s.io", "inferencepools"): frozenset({"get"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get"}),
     }
 
 

@@ -67,6 +67,12 @@ ELSEWHERE = {
     **{Right("watch", group, resource): "watches" for group, resource in READ_AND_WATCHED},
     # The API server checks it, when a child with an owner is applied.
     Right("update", "outrider.dev", "speculativemodels/finalizers"): "the API server",
+    # Objects that a target names: tests/unit/controller/test_targets.py.
+    Right("get", "apps", "statefulsets"): "targets",
+    Right("get", "serving.kserve.io", "inferenceservices"): "targets",
+    Right("get", "serving.kserve.io", "llminferenceservices"): "targets",
+    Right("get", "inference.networking.k8s.io", "inferencepools"): "targets",
+    Right("get", "leaderworkerset.x-k8s.io", "leaderworkersets"): "targets",
 }
 
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import isawaitable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -32,11 +34,13 @@ from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.reconcile.readiness import Workload, judge
+from outrider.controller.reconcile.target_pods import KEY_PATIENCE
 from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
 from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.permission import PermissionInput, permission
 from outrider.controller.tune.report import TunerReport, failing
 from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
+from outrider.plan.names import MODEL_LABEL
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
@@ -70,6 +74,7 @@ from tests.unit.controller.place import (
     a_prefill_side,
     begun,
 )
+from tests.unit.controller.target_place import APP, TargetPlace
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.launching import ALLOW, AUTO, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
@@ -161,6 +166,38 @@ async def not_tuned() -> Found:
         return await after(Place())
 
 
+def of_target(change: Callable[[TargetPlace], object], *, wait: float = 0.0, **target: Any) -> Scene:
+    """A target whose pods are changed, some seconds after its key was made."""
+
+    async def scene() -> Found:
+        with TemporaryDirectory() as folder:
+            place = TargetPlace(Path(folder), **target)
+            change(place)
+            await place.passes()
+            place.waits(wait)
+            await place.passes()
+        said = [(ConditionType(kind).reasons, reason) for kind, reason in place.conditions().items()]
+        return [known for reasons_of, reason in said for known in reasons_of if known == reason]
+
+    return scene
+
+
+def taken_by_an_older(place: TargetPlace) -> None:
+    labels = {**APP, MODEL_LABEL: "own", "app.kubernetes.io/managed-by": "outrider"}
+    place.has_pod(labels=labels, names=None)
+
+
+def of_two_launches(place: TargetPlace) -> None:
+    place.has_pod("llm-1")
+    place.has_pod("llm-2", state={"method": "mtp"})
+
+
+def unreadable(place: TargetPlace) -> None:
+    place.cluster.refuses = from_status(403, "cannot get", retry_after=None)
+
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
+
 RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (ReadyReason.SERVING, lambda: of(a_workload(a_pod(ready=True)))),
     (ReadyReason.PARTIALLY_SERVING, lambda: of(a_workload(a_pod("m-1", ready=True), a_pod("m-2"), wanted=2))),
@@ -212,6 +249,22 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.ROLLED_BACK, rolled_back),
     (DegradedReason.LAUNCH_ORDER_UNREADABLE, unreadable_order),
     (DegradedReason.NOT_TUNED, not_tuned),
+    (DegradedReason.NO_POD_MATCHES, of_target(lambda _: None)),
+    (DegradedReason.TARGET_NOT_FOUND, of_target(lambda _: None, workload=DEPLOYMENT)),
+    (DegradedReason.TARGET_NOT_READABLE, of_target(unreadable, workload=DEPLOYMENT)),
+    (DegradedReason.SELECTED_TWICE, of_target(taken_by_an_older)),
+    (DegradedReason.PLUGIN_MISSING, of_target(lambda place: place.has_pod(plugin=False))),
+    (ProgressingReason.WAITING_FOR_KEY, of_target(lambda place: place.has_pod(key_of="other"))),
+    (
+        DegradedReason.KEY_MISMATCH,
+        of_target(lambda place: place.has_pod(key_of="other"), wait=KEY_PATIENCE.total_seconds() + 1),
+    ),
+    (DegradedReason.TARGET_UNREACHABLE, of_target(lambda place: place.has_pod(silent=True))),
+    (DegradedReason.LAUNCHES_DIFFER, of_target(of_two_launches)),
+    (
+        AdviceReason.PLUGIN_DIFFERS,
+        of_target(lambda place: place.has_pod(state={"pluginVersion": "0.0.9"})),
+    ),
     (
         AdviceReason.LAUNCH_AFFECTED,
         lambda: after(Place(a_raw_model(engine={"args": {"enable-lora": True}}))),

@@ -19,6 +19,7 @@ from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry import prometheus
 from outrider.telemetry.budget import Models
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
+from outrider.telemetry.promql import query
 from outrider.telemetry.series import PodKey, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
 from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering, authorization_of
@@ -61,10 +62,16 @@ async def test_asks_once_for_all_models() -> None:
     with a_server(handle) as url:
         assert await a_source(url + "/").fetch(60) == {}
     assert len(asked) == 1
-    query = parse_qs(urlsplit(asked[0]).query)["query"][0]
+    question = parse_qs(urlsplit(asked[0]).query)["query"][0]
     assert urlsplit(asked[0]).path == "/api/v1/query"
-    assert query.endswith('outrider_dev_model!="",source=~"|local_compute"}[60000ms]')
-    assert "generation_tokens_total|inter_token_latency_seconds_count" in query
+    assert question.endswith('outrider_dev_model!="",source=~"|local_compute"}[60000ms]')
+    assert "generation_tokens_total|inter_token_latency_seconds_count" in question
+
+
+def test_named_pods_need_no_label_of_a_model() -> None:
+    asked = query(60, [PodKey("default", "llm-1")])
+    assert "outrider_dev_model" not in asked
+    assert 'namespace=~"default",pod=~"llm-1"' in asked
 
 
 def a_fleet(endings: str) -> FleetServer:

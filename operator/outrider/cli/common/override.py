@@ -143,6 +143,10 @@ async def overridable_model(
     """
     model, _ = await read_model(there.cluster, there.namespace, name)
     name_of_model, spec = f"{there.namespace}/{name}", settled(model).spec
+    if spec.target is not None:
+        raise CommandError(
+            f"this sends requests to the Service of a model, and {name_of_model} has spec.target without one."
+        )
     if not spec.live or spec.speculation.tuning.actuation is not Actuation.LIVE:
         raise CommandError(
             f"this needs tuning.actuation: Live; engines of {name_of_model} cannot change K while they run."

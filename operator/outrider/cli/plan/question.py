@@ -143,7 +143,12 @@ def _read_manifest(path: Path) -> tuple[Mapping[str, JsonValue], Spec]:
     found = raw_models(read_text(path), str(path))
     if len(found) > 1:
         raise CommandError(f"{path} holds {len(found)} objects of kind {KIND}; name a file with one")
-    return found[0], checked(found[0], str(path)).spec
+    spec = checked(found[0], str(path)).spec
+    if spec.target is not None:
+        raise CommandError(
+            f"{path} has spec.target, whose engines run already; name a manifest with spec.model"
+        )
+    return found[0], spec
 
 
 def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:

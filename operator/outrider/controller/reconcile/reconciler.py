@@ -15,6 +15,7 @@ import httpx
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
+from outrider.api.target import Target
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
 from outrider.cluster.events import EventWriter
@@ -30,10 +31,12 @@ from outrider.controller.reconcile.readiness import DegradedCause, cause
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.revisions import Revisions
 from outrider.controller.reconcile.rollouts import Rollouts, returned_because
+from outrider.controller.reconcile.targets import Targets, blocked_target
 from outrider.controller.store import Reconciled, Store
 from outrider.controller.stored import Key, StoredModel
 from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
+from outrider.engine.client import EngineClient
 from outrider.engine.signing import SigningKey
 from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
 from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
@@ -44,6 +47,7 @@ log = logging.getLogger(__name__)
 
 _OBSTACLE_SECONDS = 30.0
 _REFUSED_SECONDS = 60.0
+_ENGINE_SECONDS = 3.0
 _FAILURES_BEFORE_REPORT = 3
 """Failures in a row from which a condition reports them; a single one often passes."""
 _PASS_SECONDS = 60.0
@@ -110,6 +114,7 @@ class Reconciler:
     now: wall clock, for conditions.
     on_external_change: see `WriteThroughStore`.
     http: client for the progress of downloads; by default `pod_http`.
+    engines: client of the engines of targets; by default with a timeout of `_ENGINE_SECONDS`.
     pass_seconds: maximum duration of a reconcile, after which it ends with `PassTooLong`.
     """
 
@@ -122,6 +127,7 @@ class Reconciler:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_external_change: Callable[[Key], None] = lambda _: None,
         http: httpx.AsyncClient | None = None,
+        engines: EngineClient | None = None,
         pass_seconds: float = _PASS_SECONDS,
     ) -> None:
         self._cluster = cluster
@@ -134,6 +140,9 @@ class Reconciler:
         self._revisions = Revisions()
         self._downloads = ProgressReader(http or pod_http())
         self._observer = Observer(store, self._rollouts, self._revisions, self._downloads, now=now)
+        self._targets = Targets(
+            cluster, store, self._children, engines or EngineClient(timeout_seconds=_ENGINE_SECONDS), now=now
+        )
         self._pass_seconds = pass_seconds
         self._failures: Counter[Key] = Counter()
         answers = WriteThroughStore(store, on_external_change)
@@ -153,6 +162,7 @@ class Reconciler:
             self._failures.pop(key, None)
             self._downloads.forget(key)
             self._revisions.forget(key)
+            self._targets.forget(key)
             return None
         try:
             report = await self._in_time(key, stored)
@@ -184,6 +194,8 @@ class Reconciler:
         if stored.model is None:
             problem = stored.problem or "The spec cannot be parsed."
             return self._observer.blocked(key, DegradedCause(DegradedReason.INVALID_SPEC, problem))
+        if stored.model.spec.target is not None:
+            return await self._carry_out_target(key, stored, stored.model, stored.model.spec.target)
         this = self._a_pass(key, stored, stored.model)
         try:
             await self._read(this)
@@ -198,6 +210,16 @@ class Reconciler:
             return self._observer.blocked(key, taken, error.retry_after)
         except Refused as error:
             return self._observer.blocked(key, _refusal(this, error), _REFUSED_SECONDS)
+
+    async def _carry_out_target(
+        self, key: Key, stored: StoredModel, model: SpeculativeModel, target: Target
+    ) -> Report:
+        try:
+            return await self._targets.reconcile(key, stored, model, target)
+        except NameTaken as error:
+            return blocked_target(DegradedCause(DegradedReason.NAME_TAKEN, error.message))
+        except Refused as error:
+            return blocked_target(DegradedCause(DegradedReason.APPLY_REFUSED, error.message))
 
     def _a_pass(self, key: Key, stored: StoredModel, model: SpeculativeModel) -> _Pass:
         this = _Pass(key, stored, model, Rendered(model, self._settings))
@@ -297,6 +319,8 @@ class Reconciler:
         failed = DegradedCause(
             DegradedReason.RECONCILE_FAILED, f"{_FAILING}: {type(error).__name__}: {error}"
         )
+        if stored.model is not None and stored.model.spec.target is not None:
+            return blocked_target(failed)
         if stored.model is None or not isinstance(error, ClusterError | PassTooLong):
             return self._observer.blocked(key, failed)
         this = self._a_pass(key, stored, stored.model)

@@ -52,8 +52,8 @@ class Report:
     replicas: int
     ready_replicas: int
     updated_replicas: int
-    selector: str
-    url: str
+    selector: str | None
+    url: str | None
     weights: WeightsStatus | None
     requeue_after_seconds: float | None
 
