@@ -12,13 +12,22 @@ from types import ModuleType
 from tests.contract import (
     adaptive,
     asynchronous,
+    blind_drafter,
     drafter_witness,
     quick_start,
     stale_state,
     synthetic_sampler,
 )
 
-MODULES = (adaptive, asynchronous, drafter_witness, quick_start, stale_state, synthetic_sampler)
+MODULES = (
+    adaptive,
+    asynchronous,
+    blind_drafter,
+    drafter_witness,
+    quick_start,
+    stale_state,
+    synthetic_sampler,
+)
 
 
 def install(folder: Path) -> None:

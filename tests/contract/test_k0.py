@@ -6,11 +6,14 @@ token changes is for `test_equality`.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.contract import drafter_witness
+from tests.contract import blind_drafter, drafter_witness, quick_start
 from tests.contract.answers import answers_alone, compare
-from tests.contract.engine import Engine
+from tests.contract.engine import OWN_WORKER, Engine, Launch, running_engine
 from tests.contract.equality import across_changes, assert_equal_up_to_noise
 from tests.contract.gaps import (
     CAUGHT_UP,
@@ -89,3 +92,21 @@ def test_a_request_that_continues_an_answer_has_its_drafter_read_what_it_missed_
     from_cache = counted.total("vllm:prefix_cache_hits_total")
     assert from_cache > len(question)
     assert counted.total(CAUGHT_UP) >= from_cache - len(question)
+
+
+def test_a_fault_in_a_worker_ends_the_skip_and_the_state_says_so(
+    plugin: Path, tmp_path: Path, term: int
+) -> None:
+    """The worker is a process of its own, so the fault comes with the output of a step."""
+    launch = Launch(plugins=(quick_start.NAME, blind_drafter.NAME), variables=OWN_WORKER)
+    with running_engine(plugin, tmp_path, launch) as engine:
+        for epoch, k in enumerate((0, 1), start=1):
+            push(engine, term, epoch, k)
+            engine.complete(max_tokens=8)
+        found: Any = engine.state()["idleDrafter"]
+        assert not found["skipped"]
+        assert blind_drafter.FAULT in found["reason"]
+        before = scrape(engine)
+        push(engine, term, 3, 0)
+        engine.complete(max_tokens=8)
+        assert settled(engine, before=before, tokens=8).total(SKIPPED) == 0

@@ -65,10 +65,10 @@ def part_name(bench: Bench, part: str) -> str:
 class Part:
     """One part.
 
-    arms: engines that run side by side. sequence: engines that only start, one after the other. passes: loads
-    per round, over all arms. obstacle: why this launch cannot show it; None where it can. refused: a pattern
-    of what an engine writes before it ends, if this machine cannot show it. reads: the part whose figures it
-    needs.
+    arms: engines that run side by side. sequence: engines that only start, one after the other. every_k: its
+    one arm runs each K at each load of the table. obstacle: why this launch cannot show it; None where it
+    can. refused: a pattern of what an engine writes before it ends, if this machine cannot show it. reads:
+    the part whose figures it needs.
     """
 
     name: str
@@ -76,10 +76,16 @@ class Part:
     run: Run
     arms: tuple[Arm, ...] = ()
     sequence: tuple[Arm, ...] = ()
-    passes: Callable[[Bench], int] = field(default=lambda _: 0)
+    every_k: bool = False
     obstacle: Callable[[Bench], str | None] = field(default=lambda _: None)
     refused: re.Pattern[str] | None = None
     reads: str | None = None
+
+    def passes(self, bench: Bench) -> int:
+        """Loads per round, over all arms."""
+        if self.every_k:
+            return len(bench.table_loads) * len(bench.fleet.models.candidates)
+        return len(self.arms) * len(bench.loads)
 
     def lacks(self, bench: Bench) -> str | None:
         """Why the figures that it reads are not there; None where they are."""
@@ -228,14 +234,13 @@ PARTS: tuple[Part, ...] = (
         "The README's launch, as the operator renders it",
         first_page,
         arms=(Arm.FIRST_PAGE,),
-        passes=lambda bench: len(bench.table_loads) * len(bench.fleet.models.candidates),
+        every_k=True,
     ),
     Part(
         "runner",
         "The V2 runner against V1",
         runner,
         arms=(Arm.LIVE, Arm.LIVE_V1),
-        passes=lambda bench: 2 * len(bench.loads),
         obstacle=_one_runner,
     ),
     Part(
@@ -243,21 +248,18 @@ PARTS: tuple[Part, ...] = (
         "K=0 against a launch without a drafter",
         idle,
         arms=(Arm.LIVE, Arm.NONE, Arm.FOLLOWING),
-        passes=lambda bench: 3 * len(bench.loads),
     ),
     Part(
         "static",
         "A live schedule against a fixed K",
         static,
         arms=(Arm.LIVE, Arm.STATIC),
-        passes=lambda bench: 2 * len(bench.loads),
     ),
     Part(
         "adaptive",
         "vLLM's adaptive verification, on and off",
         adaptive,
         arms=(Arm.STATIC, Arm.ADAPTIVE),
-        passes=lambda bench: 2 * len(bench.loads),
         obstacle=_not_adaptive,
         refused=NOT_ADAPTIVE,
     ),

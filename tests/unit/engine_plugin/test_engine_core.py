@@ -85,14 +85,14 @@ def test_an_engine_launched_without_a_table_gets_one_for_its_candidates(
     monkeypatch.setenv(CANDIDATES_VARIABLE, "0,2,5")
     engine = Engine(some_config(), launched=None)
     assert engine.lookup() == list(STATIC.dense(MAX_NUM_SEQS))
-    told = engine.ask(STATE)
-    assert (told["capturedK"], told["liveTuning"]["possible"]) == ([0, 2, 5], True)
+    found = engine.ask(STATE)
+    assert (found["capturedK"], found["liveTuning"]["possible"]) == ([0, 2, 5], True)
 
 
 def test_a_table_of_the_launch_is_kept_whatever_the_candidates_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CANDIDATES_VARIABLE, "0,2,5")
-    told = Engine(some_config()).ask(STATE)
-    assert told["capturedK"] == [0, 1, 2, 3, 5]
+    found = Engine(some_config()).ask(STATE)
+    assert found["capturedK"] == [0, 1, 2, 3, 5]
 
 
 def test_candidates_of_another_launch_leave_the_engine_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,21 +119,21 @@ def test_on_v2_several_prediction_modules_run_in_every_step(several: bool, why: 
     assert state["idleDrafter"] == {"skipped": why is None, "reason": why}
 
 
-def test_the_utility_methods_set_and_tell_the_table() -> None:
+def test_the_utility_methods_set_and_report_the_table() -> None:
     engine = Engine(some_config())
     put(engine, a_push(term=2, epoch=3))
-    told = engine.ask(STATE)
-    assert (told["term"], told["epoch"], told["schedule"]) == (2, 3, [{"numSpeculativeTokens": 3}])
-    assert (told["engineVersion"], told["method"], told["runner"]) == ("0.32.0", "draft_model", "V1")
+    found = engine.ask(STATE)
+    assert (found["term"], found["epoch"], found["schedule"]) == (2, 3, [{"numSpeculativeTokens": 3}])
+    assert (found["engineVersion"], found["method"], found["runner"]) == ("0.32.0", "draft_model", "V1")
     assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"), [(CUDAGraphMode.PIECEWISE, "PIECEWISE"), (CUDAGraphMode.NONE, None)]
+    ("mode", "found"), [(CUDAGraphMode.PIECEWISE, "PIECEWISE"), (CUDAGraphMode.NONE, None)]
 )
-def test_the_state_names_the_cuda_graphs(mode: CUDAGraphMode, told: str | None) -> None:
+def test_the_state_names_the_cuda_graphs(mode: CUDAGraphMode, found: str | None) -> None:
     engine = Engine(some_config(compilation_config=SimpleNamespace(cudagraph_mode=mode)))
-    assert engine.ask(STATE)["cudaGraphs"] == told
+    assert engine.ask(STATE)["cudaGraphs"] == found
 
 
 def test_a_refusal_is_an_answer_and_no_exception() -> None:
@@ -175,9 +175,9 @@ def test_attaching_twice_wraps_once() -> None:
 def test_an_engine_of_another_shape_serves_and_says_why_it_has_no_control() -> None:
     engine = Engine(SimpleNamespace())
     assert engine.lookup() == list(LAUNCHED)
-    told = engine.ask(STATE)
-    assert not told["liveTuning"]["possible"]
-    assert "AttributeError" in told["liveTuning"]["reason"]
+    found = engine.ask(STATE)
+    assert not found["liveTuning"]["possible"]
+    assert "AttributeError" in found["liveTuning"]["reason"]
     with pytest.raises(Refusal) as refused:
         put(engine, a_push())
     assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
@@ -189,7 +189,7 @@ def test_a_scheduler_of_another_class_serves_and_has_no_control() -> None:
     assert not engine.ask(STATE)["liveTuning"]["possible"]
 
 
-def test_a_static_file_that_is_no_json_is_told(static_schedule: Path) -> None:
+def test_a_static_file_that_is_no_json_is_reported(static_schedule: Path) -> None:
     static_schedule.write_text("{")
     engine = Engine(some_config())
     assert engine.lookup() == [0] * (MAX_NUM_SEQS + 1)
@@ -203,17 +203,17 @@ def test_no_static_file_leaves_the_launch_table(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_engine_without_speculation_says_so() -> None:
     engine = Engine(some_config(speculative_config=None))
-    told = engine.ask(STATE)
-    assert (told["method"], told["numSpeculativeTokens"]) == (None, 0)
-    assert "without speculation" in told["liveTuning"]["reason"]
+    found = engine.ask(STATE)
+    assert (found["method"], found["numSpeculativeTokens"]) == (None, 0)
+    assert "without speculation" in found["liveTuning"]["reason"]
 
 
 @pytest.mark.parametrize(
-    ("extra", "told"), [({"simulated": "an H100"}, "an H100"), ({}, None), (Ellipsis, None)], ids=str
+    ("extra", "found"), [({"simulated": "an H100"}, "an H100"), ({}, None), (Ellipsis, None)], ids=str
 )
-def test_an_engine_that_computes_nothing_says_so(extra: object, told: str | None) -> None:
+def test_an_engine_that_computes_nothing_says_so(extra: object, found: str | None) -> None:
     engine = Engine(some_config(additional_config=extra))
-    assert engine.ask(STATE)["simulated"] == told
+    assert engine.ask(STATE)["simulated"] == found
 
 
 def test_registering_in_a_vllm_without_these_classes_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -278,11 +278,11 @@ def test_where_trimmed_drafts_are_not_reported_the_schedule_stays() -> None:
     engine = Engine(verifying_adaptively())
     put(engine, a_push(table=Schedule.constant(3), cost_model=a_cost_model()))
     engine.step(decoding("a", drafts=3, accepted=1))
-    told = engine.ask(STATE)
-    assert told["verification"]["trimmedDraftsCounted"] is False
-    assert told["liveTuning"] == {"possible": False, "reason": told["verification"]["reason"]}
-    assert not told["fastLoop"]["active"]
-    assert (told["measuring"], told["problems"]) == (True, [])
+    found = engine.ask(STATE)
+    assert found["verification"]["trimmedDraftsCounted"] is False
+    assert found["liveTuning"] == {"possible": False, "reason": found["verification"]["reason"]}
+    assert not found["fastLoop"]["active"]
+    assert (found["measuring"], found["problems"]) == (True, [])
     (cell,) = cells(engine).values()
     assert (cell["draftTokens"], cell["trimmedTokens"]) == ([1, 1, 1, 0, 0], [0] * 5)
     with pytest.raises(Refusal) as refused:
@@ -293,9 +293,9 @@ def test_where_trimmed_drafts_are_not_reported_the_schedule_stays() -> None:
 def test_with_adaptive_verification_no_startup_profile_is_measured() -> None:
     engine = Engine(verifying_adaptively())
     assert engine.ask(BEGIN_PROFILE, 20.0) == []
-    told = engine.ask(STATE)["startupProfile"]
-    assert told["state"] == "Skipped"
-    assert "adaptive verification" in told["detail"]
+    found = engine.ask(STATE)["startupProfile"]
+    assert found["state"] == "Skipped"
+    assert "adaptive verification" in found["detail"]
 
 
 def test_a_pause_of_the_counting_leaves_no_drafts_behind() -> None:
@@ -311,8 +311,8 @@ def test_a_pause_of_the_counting_leaves_no_drafts_behind() -> None:
 def test_drafts_that_vllm_counts_in_another_way_end_the_counting_and_not_the_step() -> None:
     engine = Engine(verifying_adaptively())
     engine.core.scheduler.make_spec_decoding_stats(None, name="a")
-    told = engine.ask(STATE)
-    assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
+    found = engine.ask(STATE)
+    assert (found["measuring"], found["liveTuning"]["possible"]) == (False, True)
 
 
 def test_the_fast_loop_credits_a_draft_with_what_was_accepted_of_all_that_was_drafted() -> None:
@@ -418,7 +418,7 @@ def test_the_time_of_the_fast_loop_is_part_of_that_of_the_hooks() -> None:
     assert 0 < found["state"]["fastLoop"]["hookSeconds"] < found["hookSeconds"]
 
 
-def test_a_cost_model_that_the_server_could_not_read_is_told_by_the_core() -> None:
+def test_a_cost_model_that_the_server_could_not_read_is_reported_by_the_core() -> None:
     engine = Engine(some_config())
     answer = put(engine, a_push(), "stepSeconds must be finite")
     wire = answer["fastLoop"]
@@ -434,16 +434,16 @@ def test_an_output_of_another_shape_ends_the_fast_loop_and_not_the_step(
     put(engine, a_push(cost_model=a_cost_model()))
     monkeypatch.setattr(fake_vllm, "scheduler_output", lambda *_: "another shape")
     assert engine.core.scheduler.schedule(decoding("a")) == "another shape"
-    told = engine.ask(STATE)
-    assert not told["fastLoop"]["possible"]
-    assert told["liveTuning"]["possible"]
+    found = engine.ask(STATE)
+    assert not found["fastLoop"]["possible"]
+    assert found["liveTuning"]["possible"]
 
 
-def test_the_longest_step_is_told_alone() -> None:
+def test_the_longest_step_has_a_verb_of_its_own() -> None:
     engine = Engine(some_config())
     engine.step(prompts("a"))
-    told = engine.ask(LONGEST_STEP_SECONDS)
-    assert told == engine.ask(MEASUREMENT)["longestStepSeconds"] > 0
+    found = engine.ask(LONGEST_STEP_SECONDS)
+    assert found == engine.ask(MEASUREMENT)["longestStepSeconds"] > 0
 
 
 def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> None:
@@ -453,9 +453,9 @@ def test_a_fault_in_the_measuring_hook_ends_the_measuring_and_nothing_else() -> 
     plan = decoding("a")
     result = engine.core.scheduler.update_from_output(engine.core.scheduler.schedule(plan), plan)
     assert len(result[0].outputs) == 1
-    told = engine.ask(STATE)
-    assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
-    assert any("TypeError" in problem for problem in told["problems"])
+    found = engine.ask(STATE)
+    assert (found["measuring"], found["liveTuning"]["possible"]) == (False, True)
+    assert any("TypeError" in problem for problem in found["problems"])
     assert engine.lookup() == [0] + [3] * MAX_NUM_SEQS
     assert engine.ask(MEASUREMENT)["hookFailures"] == 1
 
@@ -466,8 +466,8 @@ def test_a_scheduler_output_of_another_shape_ends_the_measuring_and_nothing_else
     engine = Engine(some_config())
     monkeypatch.setattr(fake_vllm, "scheduler_output", lambda *_: "another shape")
     assert engine.core.scheduler.schedule(decoding("a")) == "another shape"
-    told = engine.ask(STATE)
-    assert (told["measuring"], told["liveTuning"]["possible"]) == (False, True)
+    found = engine.ask(STATE)
+    assert (found["measuring"], found["liveTuning"]["possible"]) == (False, True)
 
 
 def test_measuring_can_be_off_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -489,7 +489,7 @@ def test_without_the_statistics_of_vllm_steps_are_not_counted() -> None:
     assert refused.value.reason is Reason.LIVE_TUNING_IMPOSSIBLE
 
 
-def test_a_scheduler_without_control_tells_an_empty_measurement() -> None:
+def test_a_scheduler_without_control_has_an_empty_measurement() -> None:
     engine = Engine(some_config())
     engine.core.scheduler = SimpleNamespace()
     assert engine.ask(MEASUREMENT)["cells"] == []
@@ -518,7 +518,7 @@ def test_steps_are_counted_some_at_a_time() -> None:
     assert set(known) == {0, MAX_WAITING // 2, MAX_WAITING}
 
 
-def test_whoever_asks_is_told_of_every_step() -> None:
+def test_an_answer_counts_every_step() -> None:
     engine = Engine(some_config())
     engine.step(decoding("a"))
     assert [cell["steps"] for cell in engine.ask(MEASUREMENT)["cells"]] == [1]
@@ -550,11 +550,11 @@ def test_with_k_0_a_step_that_only_decodes_is_ordered_to_go_without_the_drafter(
     assert orders(engine, prompts("a"), decoding("a", context=50)) == [None, SKIP]
     put(engine, a_push(epoch=2))
     assert orders(engine, decoding("a", context=51)) == [DrafterOrder(missed={"a": (50, [50])})]
-    told = engine.ask(MEASUREMENT)
-    assert (told["drafterStepsSkipped"], told["drafterTokensCaughtUp"]) == (1, 1)
+    found = engine.ask(MEASUREMENT)
+    assert (found["drafterStepsSkipped"], found["drafterTokensCaughtUp"]) == (1, 1)
 
 
-def test_nobody_asks_for_the_drafts_of_a_step_without_the_drafter() -> None:
+def test_a_step_without_the_drafter_is_not_asked_for_drafts() -> None:
     engine = Engine(some_config())
     put(engine, a_push(table=Schedule.constant(0)))
     asked = []
@@ -588,11 +588,11 @@ def test_a_fault_of_the_drafters_hook_ends_the_hook_and_not_the_engine(
     put(engine, a_push(table=Schedule.constant(0)))
     monkeypatch.delattr(engine.core.scheduler.kv_cache_manager, "get_block_ids")
     assert orders(engine, decoding("a"), decoding("a")) == [None, None]
-    told = engine.ask(MEASUREMENT)
-    assert (told["hookFailures"], told["drafterStepsSkipped"]) == (1, 0)
-    assert "the drafter's hook failed" in told["state"]["problems"][0]
-    assert told["state"]["liveTuning"]["possible"]
-    assert told["state"]["idleDrafter"]["reason"] == told["state"]["problems"][0]
+    found = engine.ask(MEASUREMENT)
+    assert (found["hookFailures"], found["drafterStepsSkipped"]) == (1, 0)
+    assert "the drafter's hook failed" in found["state"]["problems"][0]
+    assert found["state"]["liveTuning"]["possible"]
+    assert found["state"]["idleDrafter"]["reason"] == found["state"]["problems"][0]
 
 
 def test_a_fault_in_a_worker_ends_the_skip_and_the_state_says_so() -> None:
