@@ -27,6 +27,7 @@ from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
+from outrider_lab.engines import fleet as fleets
 from outrider_lab.engines.event_fleet import EventFleet, Plant
 from outrider_lab.engines.verification.setting import AdaptiveVerification
 from outrider_lab.rivals.tuners import hand_table
@@ -65,7 +66,6 @@ class Side:
     """The pods of one launch: their engines and their tuner."""
 
     fleet: EventFleet
-    verification: AdaptiveVerification | None
     state: TunerState
     decision: Decision | None = None
     seen: tuple[Observation, ...] = ()
@@ -73,8 +73,7 @@ class Side:
     def advance(self, until: float) -> None:
         """Serve until a moment, with the last decision."""
         probe = None if self.decision is None else self.decision.probe
-        tick = self.fleet.advance(until, self.state.schedule, probe, verification=self.verification)
-        self.seen = tick.observations
+        self.seen = self.fleet.advance(until, self.state.schedule, probe).observations
 
     def decide(self, now: float, other: Sequence[Observation]) -> Decision:
         """One tick of the tuner of these pods."""
@@ -93,8 +92,9 @@ def side(case: Case, *, adaptive: bool, pods: Sequence[float], seed: int) -> Sid
     fleet = EventFleet(
         plant, trace, edges=LAW.bins, candidates=LAW.candidates, rng=np.random.default_rng(seed)
     )
-    setting = AdaptiveVerification() if adaptive and case.trims else None
-    return Side(fleet, setting, TunerState.start(hand_table(LAW.candidates), LAW))
+    if adaptive and case.trims:
+        fleet.launch(fleets.Launch(verification=AdaptiveVerification()))
+    return Side(fleet, TunerState.start(hand_table(LAW.candidates), LAW))
 
 
 @dataclass(frozen=True)
