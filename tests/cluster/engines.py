@@ -138,11 +138,23 @@ def ask(
     pod: str, *, signed_for: str, method: str, path: str, body: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
     """The answer, or the refusal, of one pod to what the operator would sign for a pod of its model."""
-    content = "" if body is None else json.dumps(body)
     metadata = _pod(signed_for)["metadata"]
-    authorization = signing_key(metadata["labels"]["outrider.dev/model"]).authorization(
-        method=method, path=path, pod_uid=metadata["uid"], body=content.encode()
-    )
+    key = signing_key(metadata["labels"]["outrider.dev/model"])
+    return ask_by(key, pod, uid=metadata["uid"], method=method, path=path, body=body)
+
+
+def ask_by(
+    key: SigningKey,
+    pod: str,
+    *,
+    uid: str,
+    method: str,
+    path: str,
+    body: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
+    """The answer, or the refusal, of one pod to what the holder of a key signs for the pod of a UID."""
+    content = "" if body is None else json.dumps(body)
+    authorization = key.authorization(method=method, path=path, pod_uid=uid, body=content.encode())
     answer: dict[str, Any] = json.loads(_run_in(pod, _ASK, method, path, authorization, content))
     return answer
 

@@ -218,7 +218,8 @@ def project_images(setup: Setup) -> Stage:
 
     def engine_image(work: Work, tag: str, target: Target, base: str) -> None:
         work.progress(target)
-        if _content(setup, tag) == contents()[tag]:
+        tags = (STOCK_IMAGE, tag) if target is Target.CPU else (tag,)
+        if all(_content(setup, each) == contents()[each] for each in tags):
             return
         context = _empty(place.build / target)
         shutil.copy(DOCKERFILES[target], context / "Dockerfile")

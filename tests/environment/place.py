@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine_image.releases import CPU
+
 KUBERNETES = "v1.36.3"
 KIND = "v0.33.0"
 HELM = "v4.2.4"
@@ -20,7 +22,7 @@ OPERATOR_IMAGE = "outrider/operator:dev"
 ENGINE_IMAGE = "outrider/engine-cpu:dev"
 TWIN_IMAGE = "outrider/engine-twin:dev"
 PLUGIN_IMAGE = "outrider/plugin:dev"
-STOCK_IMAGE = "outrider/vllm-cpu:dev"
+STOCK_IMAGE = f"outrider/vllm-cpu:v{CPU}"
 """vLLM without Outrider's plugin, in place of vLLM's own image."""
 PROMETHEUS_IMAGE = "outrider/prometheus:dev"
 ADAPTER_IMAGE = "outrider/prometheus-adapter:dev"

@@ -42,6 +42,14 @@ HELP_PAGES: Mapping[str, HelpPage] = {
             "From a command line": "outrider import -- vllm serve Qwen/Qwen3-8B --max-num-seqs 64",
         },
     ),
+    "inject": HelpPage(
+        "guide/engine-image",
+        {
+            "Add the plugin to the pods of a Deployment": (
+                "outrider inject -f deployment.yaml --plugin-image REGISTRY/outrider-plugin:1"
+            ),
+        },
+    ),
     "simulate": HelpPage(
         "guide/simulate",
         {

@@ -19,6 +19,7 @@ from outrider.cli.doctor.command import doctor
 from outrider.cli.explain.command import explain
 from outrider.cli.help_pages import HELP_PAGES
 from outrider.cli.import_manifest import import_manifest
+from outrider.cli.inject import inject
 from outrider.cli.options import with_options
 from outrider.cli.plan.command import plan
 from outrider.cli.render import render as render_manifest
@@ -77,6 +78,7 @@ for name, command in (
     ("plan", plan),
     ("render", render_manifest),
     ("import", import_manifest),
+    ("inject", inject),
     ("simulate", added_command("simulate", extra="simulate")),
     ("explain", explain),
     ("status", status),

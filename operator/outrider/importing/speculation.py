@@ -34,7 +34,7 @@ _CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(Speculative
 FIRST_K = 3
 """Draft length where the source names none. vLLM's rule of thumb is 3 to 5."""
 _CANDIDATES = 8
-_TABLE = "num_speculative_tokens_per_batch_size"
+TABLE = "num_speculative_tokens_per_batch_size"
 
 SPECULATIVE_FLAG = "speculative-config"
 _ONE_BY_ONE: Mapping[str, str] = {
@@ -224,9 +224,9 @@ def _verifies_adaptively(config: Json, method: Method, findings: Findings) -> bo
             f"--speculative-config {ADAPTIVE_VERIFICATION}", f"vLLM does not use it with method {method}"
         )
         return False
-    if config.get(_TABLE) is not None:
+    if config.get(TABLE) is not None:
         findings.dropped(
-            f"--speculative-config {_TABLE}",
+            f"--speculative-config {TABLE}",
             "with verification: Adaptive and tuning.mode: Off an engine keeps one K; to keep the rows, write "
             "them into spec.speculation.schedule and tune, or set verification: Fixed",
         )
@@ -294,7 +294,7 @@ def _ks(config: Json, method: Method, length: int | None, findings: Findings) ->
     """The static schedule: the one of the source, else its one K, with which its engines run today."""
     if length is None or TRAITS[method].tunability is not Tunability.LIVE:
         return {}
-    rows = list(_rows(config.get(_TABLE)))
+    rows = list(_rows(config.get(TABLE)))
     if rows and max(k for _, k in rows) <= length:
         ks = sorted({0, length, *(k for _, k in rows)})
         schedule: list[JsonValue] = [
@@ -303,9 +303,9 @@ def _ks(config: Json, method: Method, length: int | None, findings: Findings) ->
         schedule.append({"numSpeculativeTokens": rows[-1][1]})
         if len(ks) <= _CANDIDATES and len(schedule) <= 16:
             return {"candidates": list(ks), "schedule": schedule}
-    if config.get(_TABLE) is not None:
+    if config.get(TABLE) is not None:
         findings.dropped(
-            f"--speculative-config {_TABLE}",
+            f"--speculative-config {TABLE}",
             "spec.speculation.schedule has no row for some of it; write the rows there",
         )
     return {"schedule": [{"numSpeculativeTokens": length}]}

@@ -25,8 +25,6 @@ PLUGIN_FOLDER = "/opt/outrider"
 """Where engines have the plugin; their PYTHONPATH names it."""
 PLUGIN_CONTAINER = "outrider-plugin"
 """Init container that brings the plugin to an image without it, and the volume between both."""
-PLUGIN_ANNOTATION = f"{GROUP}/plugin"
-"""On a pod of someone else's with the plugin: the name of the SpeculativeModel whose key it accepts."""
 OWNED_FOLDERS = ("/etc/outrider", PLUGIN_FOLDER)
 """Folders of an engine's container. Outrider alone mounts at, below or above them."""
 PRIVATE_KEY = "private-key"

@@ -28,7 +28,7 @@ from tests.unit.controller.factories import a_raw_model
 ROOT = Path(__file__).parents[3]
 MODELS = "/apis/outrider.dev/v1alpha1/namespaces/default/speculativemodels"
 GUIDELLM = ["--guidellm", "true"]
-PLAIN = {"run", "crd", "import", "render", "version"}
+PLAIN = {"run", "crd", "import", "inject", "render", "version"}
 """Commands whose output is not for people in the first place."""
 OF_A_CLUSTER = ["explain", "status", "doctor", "bench", "sweep", "verify"]
 
