@@ -38,6 +38,13 @@ REQUIRED = (
 """Without one of them there is no window; any other one that is absent counts as 0."""
 
 
+class HistogramOf(Enum):
+    """What the tuner reads as a histogram, for models with latency targets."""
+
+    INTER_TOKEN = "seconds between two outputs of a request"
+    FIRST_TOKEN = "seconds to the first token of a request"
+
+
 class CellCounter(Enum):
     """What an Outrider plugin counts per batch bin and K; those of `PER_POSITION` also per draft position."""
 
@@ -81,6 +88,9 @@ class MetricsDialect:
     """Further gauges, of which `reckon` makes counters."""
     reckon: Callable[[Mapping[Any, Samples]], Mapping[Counter, Samples]] | None = None
     """Makes counters of gauges, for an engine that counts less. Only their differences are used."""
+    histograms: Mapping[HistogramOf, str] = field(default_factory=dict)
+    """Cumulative counters of histograms, with a label `le`. They are read only for models with latency
+    targets."""
     cells: Mapping[CellCounter, str] = field(default_factory=dict)
     """Counters of the plugin, by batch bin and K; they appear with their first step. Empty: the tuner learns
     from the sums of `counters` alone."""
@@ -131,9 +141,11 @@ class Dialects:
         self.all = tuple(dialects)
         self._by_name: dict[str, MetricsDialect] = {}
         for one in self.all:
-            for name in (*one.of_engine, *one.of_plugin):
+            for name in (*one.of_engine, *one.of_plugin, *one.histograms.values()):
                 self._by_name.setdefault(name, one)
-        self.names = tuple(self._by_name)
+        self.histograms = frozenset(name for one in self.all for name in one.histograms.values())
+        self.names = tuple(name for name in self._by_name if name not in self.histograms)
+        """Metrics that are read of every model."""
         self.has_position = {
             name: counter in PER_POSITION for one in self.all for counter, name in one.cells.items()
         }
@@ -145,7 +157,7 @@ class Dialects:
         """Gauges of which the maximum counts where a pod has several engines."""
         self.engine_labels = tuple(dict.fromkeys(label for one in self.all for label in one.engine_labels))
         self.only = {label: value for one in self.all for label, value in one.only.items()}
-        self.labels = ("__name__", *self.engine_labels, "batch", "k", "position", *self.only)
+        self.labels = ("__name__", *self.engine_labels, "batch", "k", "position", "le", *self.only)
         """Labels that engines write."""
 
     def of(self, name: str) -> MetricsDialect | None:

@@ -43,15 +43,18 @@ Readings = Mapping[str, Reading | Misread | None]
 """One scrape, line by line; None for a line that Outrider does not use."""
 
 
-def read_text(text: str, known: Readings) -> Readings:
+def read_text(text: str, known: Readings, *, histograms: bool = False) -> Readings:
     """Parse the used lines of /metrics and skip all others.
 
     known: the previous scrape; an unchanged line, as most are, is not parsed again.
+    histograms: whether those of latencies are used.
 
     Raises:
         ValueError: a line not in the text format, a line that is far too long, or far too many lines.
     """
     used = dialects().names
+    if histograms:
+        used = (*used, *dialects().histograms)
     # A list of all lines would take ten times the memory of a page of comments.
     lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(used)]
     if len(lines) > MAX_SERIES:

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -35,6 +36,7 @@ class Target(NamedTuple):
 
     pod: PodKey
     url: str
+    histograms: bool = False  # whether those of latencies are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,8 @@ class PodScrapeSource:
             try:
                 async with asyncio.timeout(seconds):
                     text = await self._read(target.url)
-                pod.take(at, await asyncio.to_thread(read_text, text, pod.lines))
+                read = partial(read_text, text, pod.lines, histograms=target.histograms)
+                pod.take(at, await asyncio.to_thread(read))
             except TimeoutError:
                 pod.error = f"no complete answer within {seconds:g} s"
             except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods

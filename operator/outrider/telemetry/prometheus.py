@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from outrider.loop_thread import LoopThread
@@ -40,13 +40,18 @@ class PrometheusSource:
 
     models: returns the current engine pods, each with its model; queries name only these. Without it,
         queries cover all pods that Prometheus knows.
+    histograms: returns the pods whose histograms of latencies are read.
     """
 
     def __init__(
-        self, settings: PrometheusSettings, models: Callable[[], budget.Models] | None = None
+        self,
+        settings: PrometheusSettings,
+        models: Callable[[], budget.Models] | None = None,
+        histograms: Callable[[], Container[PodKey]] = tuple,
     ) -> None:
         self._settings = settings
         self._models = models
+        self._histograms = histograms
         self._known = Known()
         self._complaints = Complaints()
         self._copied: tuple[str, ...] = ()
@@ -63,7 +68,7 @@ class PrometheusSource:
         models = None if self._models is None else self._models()
         try:
             async with asyncio.timeout(most):
-                return await self._thread.run(self._fetch(lookback_seconds, models))
+                return await self._thread.run(self._fetch(lookback_seconds, models, self._histograms()))
         except TimeoutError as error:
             raise SourceUnreachable(
                 f"answers were not read within {most:g} s", action="Look at the operator's load."
@@ -74,10 +79,12 @@ class PrometheusSource:
         self._lookups.shutdown(wait=False, cancel_futures=True)
         self._thread.stop()
 
-    async def _fetch(self, lookback: float, models: budget.Models | None) -> Mapping[PodKey, PodMetrics]:
+    async def _fetch(
+        self, lookback: float, models: budget.Models | None, histograms: Container[PodKey]
+    ) -> Mapping[PodKey, PodMetrics]:
         async with self._alone, PrometheusHttp(self._settings) as http:
             deadline = time.monotonic() + _ANSWERS * self._settings.timeout_seconds
-            this = Round(http, self._known, lookback, lambda: time.monotonic() < deadline)
+            this = Round(http, self._known, lookback, lambda: time.monotonic() < deadline, histograms)
             if models is None:
                 await self._read_all(http, this)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from outrider.telemetry.answer import read_answer, read_counts
@@ -49,15 +49,22 @@ class Round:
     """One fetch. A namespace with a pod whose answer is too large comes last, in its own queries.
 
     in_time: returns True while there is time for another answer.
+    histograms: pods whose histograms of latencies are read.
     """
 
     def __init__(
-        self, http: PrometheusHttp, known: Known, lookback_seconds: float, in_time: Callable[[], bool]
+        self,
+        http: PrometheusHttp,
+        known: Known,
+        lookback_seconds: float,
+        in_time: Callable[[], bool],
+        histograms: Container[PodKey] = (),
     ) -> None:
         self._http = http
         self._known = known
         self._lookback = lookback_seconds
         self._in_time = in_time
+        self._histograms = histograms
         self._models: Models = {}
         self._series = dict(known.series)
         self._too_large = dict(known.too_large)
@@ -165,7 +172,8 @@ class Round:
 
     async def _ask(self, batch: Batch) -> None:
         try:
-            result = await self._http.ask(query(self._lookback, batch))
+            histograms = any(pod in self._histograms for pod in batch)
+            result = await self._http.ask(query(self._lookback, batch, histograms=histograms))
             answer = read_answer(result.rows, frozenset(batch))
         except AnswerTooLarge as error:
             await self._make_smaller(batch, error)

@@ -15,9 +15,14 @@ _OF_A_MODEL = ',outrider_dev_model!=""'
 """Pods of another owner lack this label, so queries that name pods do without it."""
 
 
-def query(lookback_seconds: float, pods: Collection[PodKey] | None = None) -> str:
-    """Return PromQL for the raw samples of these engine pods; None: all pods."""
-    return f"{selector(_named(pods))}[{round(lookback_seconds * 1000)}ms]"
+def query(
+    lookback_seconds: float, pods: Collection[PodKey] | None = None, *, histograms: bool = False
+) -> str:
+    """Return PromQL for the raw samples of these engine pods; None: all pods.
+
+    histograms: whether those of latencies are read as well.
+    """
+    return f"{selector(_named(pods), histograms=histograms)}[{round(lookback_seconds * 1000)}ms]"
 
 
 def counting(pods: Collection[PodKey] | None = None) -> str:
@@ -30,14 +35,14 @@ def unlabelled() -> str:
     return f"count({selector(_OF_A_MODEL + _NO_NAMESPACE)} or {selector(_OF_A_MODEL + _NO_POD)})"
 
 
-def selector(more: str = "") -> str:
+def selector(more: str = "", *, histograms: bool = False) -> str:
     """Return the selector of all used metrics, with only the rows of them that are used.
 
-    more: label matchers, each after a comma.
+    more: label matchers, each after a comma. histograms: whether those of latencies are selected as well.
     """
     used = dialects()
     by_prefix: defaultdict[str, list[str]] = defaultdict(list)
-    for name in used.names:
+    for name in (*used.names, *(sorted(used.histograms) if histograms else ())):
         prefix, colon, rest = name.rpartition(":")
         by_prefix[prefix + colon].append(rest)
     names = "|".join(f"{prefix}({'|'.join(sorted(rest))})" for prefix, rest in by_prefix.items())

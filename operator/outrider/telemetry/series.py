@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,9 @@ MAX_SERIES = 10_000
 
 MAX_SAMPLES = 200_000
 """Limit of samples of one pod in one answer. 630 series over 50 s, scraped every second, have 31,500."""
+
+
+_EDGE = r"[0-9]{1,12}([.][0-9]{1,12})?(e[-+]?[0-9]{1,2})?"
 
 
 class PodKey(NamedTuple):
@@ -48,6 +52,13 @@ class CellSeries(NamedTuple):
     position: int | None = None  # of the draft, counted from 0; None where the counter has none
 
 
+class BucketSeries(NamedTuple):
+    """One cumulative counter of a histogram."""
+
+    name: str
+    edge: float  # inclusive, in seconds; inf for all
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A pod whose metrics a source has, but cannot use."""
@@ -59,7 +70,7 @@ class LabelError(ValueError):
     """Labels that no engine writes: not numbers, or far above any K and batch size."""
 
 
-SeriesKey = str | CellSeries
+SeriesKey = str | CellSeries | BucketSeries
 
 PodSeries = Mapping[SeriesKey, tuple[Sample, ...]]
 """Metric -> samples in rising order of time.
@@ -119,6 +130,8 @@ def series_key(name: str, labels: Mapping[str, str]) -> SeriesKey | None:
         return None
     if name in used.has_position:
         return _cell_series(name, labels, has_position=used.has_position[name])
+    if name in used.histograms:
+        return _bucket(name, labels.get("le", ""))
     if any(labels.get(label, value) != value for label, value in dialect.only.items()):
         return None
     if name == dialect.per_position:
@@ -162,6 +175,14 @@ def _cell_series(name: str, labels: Mapping[str, str], *, has_position: bool) ->
 def _shared(name: str, low: int, k: int | None, position: int | None) -> CellSeries:
     """Return one key object for all pods, whose engines have the same few hundred keys."""
     return CellSeries(name, low, k, position)
+
+
+@lru_cache(maxsize=1024)
+def _bucket(name: str, edge: str) -> BucketSeries:
+    """Return one key object for all pods, whose engines have the same few dozen edges."""
+    if edge != "+Inf" and re.fullmatch(_EDGE, edge, re.ASCII) is None:
+        raise LabelError(f"le={edge[:20]!a} is not the edge of a bucket in seconds")
+    return BucketSeries(name, float(edge))
 
 
 def _position(labels: Mapping[str, str]) -> int:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
+from math import inf
 
 from outrider.api.drafting import MAX_K
-from outrider.runtimes.metrics import REQUIRED, Counter, MetricsDialect, Samples
+from outrider.runtimes.metrics import REQUIRED, Counter, HistogramOf, MetricsDialect, Samples
 from outrider.telemetry.cells import NoWindow, cell_deltas, cells_of, check_totals, delta, plugin_times
-from outrider.telemetry.series import PodKey, PodSeries, Unreadable
+from outrider.telemetry.series import BucketSeries, PodKey, PodSeries, Unreadable
 from outrider.tuning.bounded_types import MAX_COUNT
+from outrider.tuning.observe.latencies import Latencies
 from outrider.tuning.observe.window import Gap, GapReason, Window
 
 _SLACK = 0.02  # relative; a scrape may fall between the updates of two counters
 _SLACK_COUNT = 2.0  # the same for small counts
+_MAX_EDGES = 200
+"""Limit of the edges of one histogram. vLLM has 19 and 22."""
 
 
 def build_window(
@@ -97,7 +101,27 @@ def _window(
         batch_low=min(batches, default=None),
         batch_high=max(batches, default=None),
         cells=cells_of(cells, dialect),
+        latencies=_histogram(series, dialect.histograms.get(HistogramOf.INTER_TOKEN), times),
+        first_token_latencies=_histogram(series, dialect.histograms.get(HistogramOf.FIRST_TOKEN), times),
     )
+
+
+def _histogram(series: PodSeries, name: str | None, times: Sequence[float]) -> Latencies | None:
+    """Return what a histogram gained; None if it was not read, or if its counters contradict each other."""
+    own = [key for key in series if isinstance(key, BucketSeries) and key.name == name]
+    buckets = sorted(own, key=lambda key: key.edge)
+    if not 2 <= len(buckets) <= _MAX_EDGES or buckets[-1].edge != inf:
+        return None
+    within = [0.0]
+    for bucket in buckets:
+        samples = dict(series[bucket])
+        before, after = samples.get(times[0]), samples.get(times[-1])
+        if before is None or after is None or not 0 <= before <= after <= MAX_COUNT:
+            return None
+        within.append(after - before)
+    counts = tuple(more - less for less, more in pairwise(within))
+    edges = tuple(bucket.edge for bucket in buckets[:-1])
+    return Latencies(edges, counts) if min(counts) >= 0 and edges[0] > 0 else None
 
 
 def _positions_of(series: PodSeries, dialect: MetricsDialect) -> list[Samples]:

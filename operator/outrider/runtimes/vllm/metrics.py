@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.runtimes.metrics import CellCounter, Counter, MetricsDialect
+from outrider.runtimes.metrics import CellCounter, Counter, HistogramOf, MetricsDialect
 
 ENGINE_STEPS = "vllm:iteration_tokens_total_count"
 REQUEST_STEPS = "vllm:inter_token_latency_seconds_count"
@@ -14,6 +14,8 @@ DRAFTS = "vllm:spec_decode_num_drafts_total"
 DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED_TOKENS = "vllm:spec_decode_num_accepted_tokens_total"
 ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+INTER_TOKEN_BUCKETS = "vllm:inter_token_latency_seconds_bucket"
+FIRST_TOKEN_BUCKETS = "vllm:time_to_first_token_seconds_bucket"
 REQUESTS_WAITING = "vllm:num_requests_waiting"
 KV_USAGE = "vllm:kv_cache_usage_perc"
 
@@ -50,6 +52,10 @@ DIALECT = MetricsDialect(
     per_position=ACCEPTED_PER_POSITION,
     waiting=REQUESTS_WAITING,
     kv_usage=KV_USAGE,
+    histograms={
+        HistogramOf.INTER_TOKEN: INTER_TOKEN_BUCKETS,
+        HistogramOf.FIRST_TOKEN: FIRST_TOKEN_BUCKETS,
+    },
     cells={
         CellCounter.STEPS: CELL_STEPS,
         CellCounter.SECONDS: CELL_SECONDS,

@@ -1,4 +1,4 @@
-"""The histogram of the times between two outputs of a request, as an engine counts it."""
+"""Histograms of latencies, as an engine counts them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,48 @@ from operator import add
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Number of gaps between neighbouring edges.
+    """Number of latencies between neighbouring edges.
 
     vLLM counts one gap for each request and step, for any number of tokens: the time since the request's
     previous output (`vllm:inter_token_latency_seconds`). So a gap is a step time, and not a time per token.
+    It counts the time to the first token once for each request.
     """
 
     edges: tuple[float, ...]  # seconds, upper ones, rising
-    counts: tuple[float, ...]  # one more than edges: the last is for gaps above all edges
+    counts: tuple[float, ...]  # one more than edges: the last is for latencies above all edges
+
+    @property
+    def total(self) -> float:
+        """Number of latencies."""
+        return sum(self.counts)
+
+    def times(self, weight: float) -> Latencies:
+        """Return the histogram with every count multiplied."""
+        return Latencies(self.edges, tuple(weight * count for count in self.counts))
+
+    def within(self, limit: float) -> tuple[float, float]:
+        """Return bounds of the ratio of latencies that do not exceed a limit. limit: seconds.
+
+        They differ if the limit lies between two edges. Without latencies both are 1.
+        """
+        total = self.total
+        if total <= 0:
+            return 1.0, 1.0
+        edges = (*self.edges, inf)
+        low = sum(count for edge, count in zip(edges, self.counts, strict=True) if edge <= limit)
+        high = sum(count for edge, count in zip((0.0, *self.edges), self.counts, strict=True) if edge < limit)
+        return low / total, high / total
 
     def plus(self, other: Latencies) -> Latencies:
         """Add another histogram with the same edges."""
         return Latencies(self.edges, tuple(map(add, self.counts, other.counts)))
 
     def quantile(self, share: float) -> tuple[float, float] | None:
-        """Return logs of the two edges around this quantile of the gaps; None without gaps.
+        """Return logs of the two edges around this quantile of the latencies; None without any.
 
         The distribution between two edges is unknown: steps of one batch size are nearly equal.
         """
-        total = sum(self.counts)
+        total = self.total
         if total <= 0:
             return None
         row = sum(below < share * total for below in accumulate(self.counts[:-1]))

@@ -99,6 +99,7 @@ class Window:
     batch_high: float | None  # largest; far from `batch_low` if the load changed within the window
     cells: tuple[Cell, ...] = ()  # empty if the engine does not count steps; otherwise they take precedence
     latencies: Latencies | None = None  # of the request-steps; None if the histogram was not read
+    first_token_latencies: Latencies | None = None  # of the first tokens; None if it was not read
     survival: tuple[float, ...] | None = None
     """Probability by position that a draft token and all before it are accepted; None without a fast loop.
 
