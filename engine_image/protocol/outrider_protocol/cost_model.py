@@ -32,7 +32,7 @@ _KEYS = {
     "contextSlopes",
     "limits",
 }
-_OPTIONAL = {"lookSeconds"}
+_OPTIONAL = {"lookSeconds", "pauseWeight"}
 
 
 class CostModelError(ValueError):
@@ -52,6 +52,7 @@ class CostModel:
     context_slopes: by candidate, seconds per token in the KV cache of all requests of a step.
     limits: the largest K by batch size.
     look_seconds: by which a drafted step lasts longer after steps that left the drafter out, on average.
+    pause_weight: of short steps; a K is worth tokens / seconds ^ (1 + weight). 0: tokens per second alone.
     """
 
     revision: str
@@ -63,6 +64,7 @@ class CostModel:
     context_slopes: tuple[float, ...]
     limits: Schedule
     look_seconds: float = 0.0
+    pause_weight: float = 0.0
 
     def allowed(self, batch: int) -> tuple[int, ...]:
         """Candidates within ``limits`` at a batch size; the smallest one where none is."""
@@ -104,6 +106,8 @@ class CostModel:
 
     def to_wire(self) -> dict[str, object]:
         """The form that `parse_cost_model` reads."""
+        # An engine of an earlier version refuses a key that it does not know.
+        pauses = {"pauseWeight": self.pause_weight} if self.pause_weight else {}
         return {
             "revision": self.revision,
             "candidates": list(self.candidates),
@@ -114,6 +118,7 @@ class CostModel:
             "contextSlopes": list(self.context_slopes),
             "limits": self.limits.to_wire(),
             "lookSeconds": self.look_seconds,
+            **pauses,
         }
 
 
@@ -148,6 +153,7 @@ def parse_cost_model(value: object) -> CostModel:
             context_slopes=_each("contextSlopes", value["contextSlopes"], MAX_CANDIDATES, _number),
             limits=_limits(value["limits"]),
             look_seconds=_number("lookSeconds", value.get("lookSeconds", 0.0)),
+            pause_weight=_number("pauseWeight", value.get("pauseWeight", 0.0)),
         )
     )
 
@@ -176,6 +182,7 @@ def check(model: CostModel) -> CostModel:
         _within(f"contextSlopes[{place}]", slope, least=0.0, most=1.0)
     _within("contextTokens", model.context_tokens, least=0.0, most=1e9)
     _within("lookSeconds", model.look_seconds, least=0.0, most=1.0)
+    _within("pauseWeight", model.pause_weight, least=0.0, most=1.0)
     for index, limit in enumerate(model.limits.rows):
         _within(f"limits[{index}].maxBatchSize", limit.max_batch_size or 1, least=1, most=2**31)
         _within(f"limits[{index}].numSpeculativeTokens", limit.num_speculative_tokens, most=MAX_K)

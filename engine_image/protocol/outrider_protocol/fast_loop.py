@@ -1,9 +1,9 @@
 """The fast loop: the K of the next step from the cost model and from what the last drafts gave. Pure.
 
 The engine asks `FastLoop.choose` before each step and gives every verified step to `FastLoop.count`. K is the
-candidate of maximum expected tokens per second. Steps that draft more than K are *looks*: only they show the
-acceptance at K=0, and at positions beyond K. The cost model and the acceptance give the cost of a look. A
-budget, which falls while nothing changes, limits how many there are.
+candidate of maximum expected tokens per second, or of that over a power of the step time. Steps that draft
+more than K are *looks*: only they show the acceptance at K=0, and at positions beyond K. The cost model and
+the acceptance give the cost of a look. A budget, which falls while nothing changes, limits their number.
 """
 
 from __future__ import annotations
@@ -128,22 +128,24 @@ class FastLoop:
         more = context_tokens - batch * self._model.context_tokens
         tokens = self._tokens = self._expected(batch, limited)
         best = deeper = current = None
-        best_rate = current_rate = undrafted = 0.0
+        best_worth = current_worth = undrafted = 0.0
+        weight = self._model.pause_weight
         for option in self._options.get(batch) or self._at(batch):
             k = option.k
             seconds = max(option.seconds + option.slope * more, option.least)
             rate = tokens[k] / seconds
+            worth = rate / seconds**weight if weight else rate
             if k == 0:
                 undrafted = rate
             if k == self.k:
-                current, current_rate = seconds, rate
+                current, current_worth = seconds, worth
             elif deeper is None and k > self.k:
                 deeper = (k, seconds)
-            if rate > best_rate:
-                best, best_rate, best_seconds = k, rate, seconds
+            if worth > best_worth:
+                best, best_worth, best_seconds = k, worth, seconds
         assert best is not None
         counted = self._acceptance.drafts > 0
-        if current is None or (counted and best_rate > current_rate * (1.0 + HYSTERESIS)):
+        if current is None or (counted and best_worth > current_worth * (1.0 + HYSTERESIS)):
             self._change(best, batch, context_tokens, limited=current is None)
             current, deeper = best_seconds, None
         self._new += (new_requests + abs(batch - self._batch)) / batch
@@ -251,8 +253,9 @@ class FastLoop:
     def _best_before(self) -> int:
         """The best K at the batch size and context of the step before, with the present acceptance."""
         tokens, more = self._tokens, self._context - self._batch * self._model.context_tokens
+        power = 1.0 + self._model.pause_weight
         options = self._options.get(self._batch) or self._at(self._batch)
-        return max(options, key=lambda o: tokens[o.k] / max(o.seconds + o.slope * more, o.least)).k
+        return max(options, key=lambda o: tokens[o.k] / max(o.seconds + o.slope * more, o.least) ** power).k
 
     def _remember(self) -> None:
         """Let `survival` hold the time since it last did, with the estimate of that time."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from outrider.tuning.estimate.latency_percentile import SHARE
 from outrider_lab.engines.fleet import Span
 from outrider_lab.figures import Curve
 from outrider_lab.latency import quantile
@@ -13,6 +12,8 @@ from outrider_lab.replay import Replay
 from outrider_lab.scenario_runs import equal_work, static_runs, truth_of
 from outrider_lab.scenarios import Scenario
 
+SHARE = 0.9
+"""Ratio of the gaps that have to keep the limit."""
 WINDOW_SECONDS = 30.0
 """Over which nine of ten gaps have to keep the limit."""
 

@@ -56,6 +56,7 @@ def cost_model_of(context: TickContext) -> CostModel | None:
         context_tokens=length,
         context_slopes=tuple(float(f"{x:.3g}") for x in slopes),
         limits=_limits(context),
+        pause_weight=policy.choice.pause_weight,
     )
 
 
@@ -86,7 +87,7 @@ def materially_differs(new: CostModel, old: CostModel | None) -> bool:
 
 
 def _frame(model: CostModel) -> tuple[object, ...]:
-    return model.revision, model.candidates, model.batch_sizes, model.limits
+    return model.revision, model.candidates, model.batch_sizes, model.limits, model.pause_weight
 
 
 def _apart(log_seconds: Array) -> Array:
@@ -144,7 +145,8 @@ def _limits(context: TickContext) -> Schedule:
         _, high = policy.limits(index)
         posterior = context.posteriors[index]
         known = state.bins.get(index, NO_CHOICE).visited or posterior.foretold
-        most = max(choice.usable(posterior, policy)) if known else room(state.static, index, policy)
+        usable = max(choice.usable(posterior, policy))
+        most = usable if known else min(usable, room(state.static, index, policy))
         if full:
             most = min(most, state.schedule.k_at(policy.bins[index]))
         rows.append(Row(high, most))

@@ -108,6 +108,18 @@ class Speedup:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyOutlook:
+    """What the tuner expects of the pause between outputs at each batch size, under its limit."""
+
+    batch_size: float  # present
+    keeping: tuple[int, ...]  # K that keep the limit at the present batch size
+    quickest: int  # the K with the shortest steps there
+    seconds: float  # its percentile of the pause
+    largest_batch: float  # up to which some K likely keeps the limit; 0 if none does at any batch size
+    alone: float  # seconds: percentile of the quickest K at the smallest batch size
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """The estimates at the current load, and what follows for the launch configuration."""
 
@@ -120,6 +132,7 @@ class Outlook:
     speedup: Speedup | None = None  # None until K=0 and the K in force were measured here
     measured_gain: float | None = None  # relative, of the last change in this bin; None until measured
     contrast: Contrast | None = None  # with pods of the other launch in this tick; None without such pods
+    latency: LatencyOutlook | None = None  # None without a limit on the pause between outputs
 
     @property
     def batch_size(self) -> float:

@@ -35,20 +35,24 @@ def reason(posterior: Posterior, old: int, new: int, policy: Policy) -> Decision
 
 def change(posterior: Posterior, old: int, new: int, policy: Policy) -> str:
     """A phrase such as ``K 3 -> 1, 566 vs 506 tok/s (+12 % ± 3 %)``, with a reason if needed."""
-    gain, error = posterior.gain(new, old)
+    gain, error = posterior.goodput_gain(new, old)
     rates = f"{posterior.goodput(new):.0f} vs {posterior.goodput(old):.0f} tok/s"
     found, limit = reason(posterior, old, new, policy), policy.safety.inter_token_latency_limit
     why = _WHY.get(found, "") if gain >= 0 else ""
+    if policy.choice.pause_weight:
+        pauses = (f"{1000 * posterior.step_seconds(k):.3g}" for k in (old, new))
+        why = f", pauses {' -> '.join(pauses)} ms{why}"
     if found is DecisionReason.LATENCY_LIMIT_EXCEEDED and limit is not None:
-        took = f"K {old} takes {latency(posterior, old)} between two outputs (p90)"
-        why = f": {took}, above {1000 * limit:.0f} ms"
+        why = f": K {old} takes {latency(posterior, old)}, above {1000 * limit:.0f} ms"
     return f"K {old} -> {new}, {rates} ({100 * expm1(gain):+.0f} % ± {100 * error:.0f} %){why}"
 
 
 def latency(posterior: Posterior, k: int) -> str:
-    """The 90th percentile of the time between two outputs, such as ``31 ± 2 ms``."""
+    """The percentile of the time between two outputs: ``31 ± 2 ms between two outputs (p90)``."""
     value, error = posterior.latency(k)
-    return f"{1000 * exp(value):.0f} ± {1000 * exp(value) * error:.0f} ms"
+    percentile = f"p{100 * posterior.tail.quantile:.0f}"
+    milliseconds = f"{1000 * exp(value):.0f} ± {1000 * exp(value) * error:.0f} ms"
+    return f"{milliseconds} between two outputs ({percentile})"
 
 
 def changed_rows(before: Schedule, context: TickContext, *, but: Set[int]) -> Iterator[str]:

@@ -92,6 +92,9 @@ class Choice:
     untried_sigmas: float = 0.25
     """Standard errors of gain that a K without measurements at this batch size needs. It is small, because
     such estimates are never certain, and a roll-back is quick."""
+    pause_weight: float = 0.0
+    """Weight of the pause between two outputs. A K is worth goodput / step time ^ weight; 0 is goodput
+    alone."""
     dwell_seconds: float = 20.0
     """Minimum time of a settled K in its bin, unless it is rolled back or the engines changed."""
     rollback_loss: float = 0.05
@@ -154,11 +157,14 @@ class Safety:
     """Ratio of the acceptance at the first position to its history, below which outputs are suspect. Chance
     is excluded."""
     inter_token_latency_limit: float | None = None
-    """SLO: seconds between two outputs of a request, as vLLM counts them, for nine of ten. None: no SLO."""
+    """Target: seconds between two outputs of a request, as vLLM counts them. None: no target."""
+    inter_token_latency_quantile: float = 0.9
+    """Ratio of these seconds that must keep the limit."""
     latency_risk: float = 0.1
     """Maximum estimated probability that a K violates that limit."""
     latency_tail: float = 0.1
-    """Log of the 90th percentile of these seconds over the mean step, before a histogram gives it."""
+    """Log of the 90th percentile of these seconds over the mean step, before a histogram gives it. For
+    another percentile it grows with the standard score."""
     latency_tail_deviation: float = 0.1
     """Standard deviation of that value."""
     latency_tail_seconds: float = 60.0
@@ -284,6 +290,12 @@ class Policy:
         return self.changed(
             ledger_seconds=min(self.safety.ledger_seconds, interval),
             relaunch_dwell_seconds=min(self.relaunch.relaunch_dwell_seconds, interval / 4),
+        )
+
+    def without_targets(self) -> Policy:
+        """Return the policy without what the user wants of latency, which no measurement depends on."""
+        return self.changed(
+            pause_weight=0.0, inter_token_latency_limit=None, inter_token_latency_quantile=0.9
         )
 
     def with_idle_drafter(self) -> Policy:

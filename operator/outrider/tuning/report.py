@@ -9,6 +9,7 @@ from itertools import zip_longest
 from math import exp, expm1, log2, sqrt
 
 from outrider.api.reasons import DecisionReason
+from outrider.tuning.choose import choice
 from outrider.tuning.cost_model import cost_model_of
 from outrider.tuning.decision import (
     Acceptance,
@@ -16,6 +17,7 @@ from outrider.tuning.decision import (
     Decision,
     Estimate,
     Kind,
+    LatencyOutlook,
     Outlook,
     Proposal,
     Reference,
@@ -109,6 +111,32 @@ def _outlook(context: TickContext) -> Outlook:
         speedup=_speedup(context),
         measured_gain=_measured_gain(context),
         contrast=_contrast(context),
+        latency=_latency(context),
+    )
+
+
+def _latency(context: TickContext) -> LatencyOutlook | None:
+    """Estimate which batch sizes allow the limit; None without a limit.
+
+    Batch bins are judged at the batch size where they were measured, from the smallest up to the first that
+    breaks the limit. So a larger batch that seems to keep it by chance does not count.
+    """
+    policy, posterior = context.policy, context.posterior
+    if policy.safety.inter_token_latency_limit is None:
+        return None
+    largest = 0.0
+    for _, each in sorted(context.posteriors.items()):
+        if not choice.likely_keeping(each, policy):
+            break
+        largest = max(largest, each.batch_size)
+    quickest, smallest = choice.quickest(posterior, policy), context.posteriors[min(context.posteriors)]
+    return LatencyOutlook(
+        batch_size=posterior.batch_size,
+        keeping=choice.keeping(posterior, policy),
+        quickest=quickest,
+        seconds=exp(posterior.latency(quickest)[0]),
+        largest_batch=largest,
+        alone=exp(smallest.latency(choice.quickest(smallest, policy))[0]),
     )
 
 
@@ -150,7 +178,7 @@ def _measured_gain(context: TickContext) -> float | None:
     measured_at = _measured_at(context, bin_state.k)
     if measured_at is None or measured_at <= bin_state.changed_at:
         return None
-    return expm1(context.posterior.gain(bin_state.k, bin_state.replaced)[0])
+    return expm1(context.posterior.goodput_gain(bin_state.k, bin_state.replaced)[0])
 
 
 def _measured_at(context: TickContext, k: int) -> float | None:
@@ -199,7 +227,7 @@ def _speedup(context: TickContext) -> Speedup | None:
         k = policy.allowed(context.in_force.k_at_mean(posterior.batch_size))
     if 0 not in policy.candidates:
         return None
-    gain, error = _followed_gain(context) or posterior.gain(k, 0)
+    gain, error = _followed_gain(context) or posterior.goodput_gain(k, 0)
     overhead = context.overhead
     middle = gain - overhead.mean
     width = 1.96 * sqrt(error**2 + overhead.variance)

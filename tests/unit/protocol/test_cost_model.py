@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,12 @@ MODEL = CostModel(
 
 def test_wire_form_is_read_back_as_it_was() -> None:
     assert parse_cost_model(json.loads(json.dumps(MODEL.to_wire()))) == MODEL
+
+
+def test_pause_weight_is_sent_only_where_it_has_an_effect() -> None:
+    weighted = replace(MODEL, pause_weight=0.25)
+    assert parse_cost_model(json.loads(json.dumps(weighted.to_wire()))) == weighted
+    assert "pauseWeight" not in MODEL.to_wire()
 
 
 def test_step_time_is_linear_between_knots_and_held_outside() -> None:
@@ -74,6 +81,7 @@ def test_limits_leave_out_candidates_by_batch_size(batch: int, allowed: tuple[in
             "limits",
         ),
         ({"lookSeconds": "0"}, "lookSeconds"),
+        ({"pauseWeight": -0.1}, "pauseWeight"),
         ({"another": 1}, "not known"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -105,6 +106,13 @@ def test_limit_of_a_larger_batch_holds_at_once() -> None:
     engine.batch = 9
     assert engine.step(GOOD) == 1
     assert engine.loop.reason is ChangeReason.LIMIT
+
+
+def test_weight_of_pauses_shortens_drafts() -> None:
+    plain, weighted = (
+        AnEngine(FastLoop(replace(a_model(), pause_weight=weight), k=2), 64) for weight in (0.0, 1.0)
+    )
+    assert sum(weighted.serve(GOOD, 5.0)[-50:]) < sum(plain.serve(GOOD, 5.0)[-50:])
 
 
 def test_new_requests_are_looked_at_at_once() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
-from outrider.tuning.estimate.latency_percentile import SHARE
 from outrider.tuning.observe.latencies import pooled
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
@@ -26,13 +25,14 @@ class LatencySteps(ScheduleRule):
         """From K=0."""
         self._candidates = policy.candidates
         self._limit = policy.safety.inter_token_latency_limit
+        self._quantile = policy.safety.inter_token_latency_quantile
         self._at = 0
         self.schedule = Schedule.constant(self._candidates[0])
 
     def follow(self, seen: Sequence[Window], now: float) -> None:  # noqa: ARG002
         """One step down or up."""
         histogram = pooled(window.latencies for window in seen)
-        found = None if histogram is None else histogram.quantile(SHARE)
+        found = None if histogram is None else histogram.quantile(self._quantile)
         if found is not None:
             self._at = min(max(self._at + self._move(exp(found[1])), 0), len(self._candidates) - 1)
             self.schedule = Schedule.constant(self._candidates[self._at])

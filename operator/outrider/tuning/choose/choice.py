@@ -21,12 +21,17 @@ def keeping(posterior: Posterior, policy: Policy) -> tuple[int, ...]:
 
 def usable(posterior: Posterior, policy: Policy) -> tuple[int, ...]:
     """The candidates of `keeping`; without any, the one with the shortest step."""
-    return keeping(posterior, policy) or (_quickest(posterior, policy),)
+    return keeping(posterior, policy) or (quickest(posterior, policy),)
 
 
 def worth_trying(posterior: Posterior, policy: Policy) -> tuple[int, ...]:
     """The candidates for probes: usable ones, and those that likely keep the latency limit."""
-    return tuple(sorted({*usable(posterior, policy), *_likely(posterior, policy, _LIKELY)}))
+    return tuple(sorted({*usable(posterior, policy), *likely_keeping(posterior, policy)}))
+
+
+def likely_keeping(posterior: Posterior, policy: Policy) -> tuple[int, ...]:
+    """The candidates that keep the latency limit more likely than not."""
+    return _likely(posterior, policy, _LIKELY)
 
 
 def smaller(context: TickContext) -> tuple[int, ...]:
@@ -41,7 +46,8 @@ def _likely(posterior: Posterior, policy: Policy, probability: float) -> tuple[i
     return tuple(k for k in policy.candidates if posterior.keeps(k, limit) >= probability)
 
 
-def _quickest(posterior: Posterior, policy: Policy) -> int:
+def quickest(posterior: Posterior, policy: Policy) -> int:
+    """The candidate with the shortest step."""
     return min(policy.candidates, key=lambda k: (posterior.step_seconds(k), k))
 
 
@@ -144,11 +150,13 @@ def _guess(
     guess = replace(before, foretold=posterior.foretold)
     most = policy.candidates[-1] if posterior.foretold else room(state.static, index, policy)
     measured |= posterior.mapped
-    among = [c for c in usable(posterior, policy) if c in measured and c <= most]
+    allowed = usable(posterior, policy)
+    among = [c for c in allowed if c in measured and c <= most]
     safest = posterior.safest(among, 1.0) if among else before.k
     if safest != before.k:
         gain, error = posterior.gain(safest, before.k)
-        if gain > policy.choice.min_gain + (0.5 * error if safest > before.k else 0.0):
+        needed = policy.choice.min_gain + (0.5 * error if safest > before.k else 0.0)
+        if gain > needed or before.k not in allowed:
             guess = replace(guess, k=safest, decided=True)
     return state.with_bin(index, guess) if guess.decided and guess != before else state
 

@@ -162,7 +162,7 @@ def latency_slack(context: TickContext) -> Veto | None:
     limit, k = context.policy.safety.inter_token_latency_limit, context.bin_state.k
     if limit is None or k in choice.keeping(context.posterior, context.policy):
         return None
-    slowest = f"K {k} takes {messages.latency(context.posterior, k)} between two outputs (p90)"
+    slowest = f"K {k} takes {messages.latency(context.posterior, k)}"
     return Veto(
         DecisionReason.LATENCY_LIMIT_REACHED,
         f"{slowest}, above the limit of {1000 * limit:.0f} ms; no K keeps the limit",

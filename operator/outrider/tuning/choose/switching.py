@@ -20,14 +20,19 @@ _MIN_LEDGER_WEIGHT = 0.5
 def fall_back(context: TickContext) -> TickContext | Proposal:
     """Use the static schedule for a while if tuning did not pay, then restore the tuned one."""
     state, safety, fallback = context.state, context.policy.safety, context.state.fallback
-    if (left := fallback.seconds_left(context.now)) > 0:
+    given = context.policy.allowed(state.static.k_at_mean(context.posterior.batch_size))
+    breaks = given not in choice.usable(context.posterior, context.policy)
+    if (left := fallback.seconds_left(context.now)) > 0 and not breaks:
         return context.hold(
             DecisionReason.STATIC_FALLBACK,
             f"the static schedule stays for {left:.0f} s, because tuning did not pay",
         )
     ledger, everywhere = fallback.ledger, frozenset(context.posteriors)
     if fallback.active:
-        sentence = "the fallback to the static schedule expired; the tuned schedule is restored"
+        why = "the fallback to the static schedule expired"
+        if breaks:
+            why = "the static schedule breaks the latency limit"
+        sentence = f"{why}; the tuned schedule is restored"
         kind, reason = Kind.EXPLOIT, DecisionReason.STATIC_FALLBACK_ENDED
         fallback = replace(fallback, until=None)
     elif ledger.weight >= _MIN_LEDGER_WEIGHT and ledger.gain < -safety.ledger_loss * ledger.weight:
@@ -67,7 +72,7 @@ def change(context: TickContext) -> Proposal:
         state = context.state.with_bin(context.bin, replace(changed, replaced=None))
         return Proposal(Kind.ROLL_BACK, DecisionReason.WORSE_THAN_BEFORE, sentence, state)
     state = context.state.with_bin(context.bin, changed)
-    gain = expm1(posterior.gain(k, bin_state.k)[0])
+    gain = expm1(posterior.goodput_gain(k, bin_state.k)[0])
     return Proposal(Kind.EXPLOIT, messages.reason(posterior, bin_state.k, k, policy), sentence, state, gain)
 
 

@@ -59,6 +59,7 @@ def posteriors(context: TickContext) -> Mapping[int, Posterior]:
             mapped,
             proved is not None and proved.covers(batch),
             tokens,
+            pause_weight=context.policy.choice.pause_weight,
         )
     return posteriors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log
 
-from outrider.tuning.estimate.latency_percentile import SHARE, LatencyPercentile
+from outrider.tuning.estimate.latency_percentile import LatencyPercentile
 from outrider.tuning.observe.latencies import pooled
 from outrider.tuning.tick_context import TickContext
 
@@ -16,7 +16,7 @@ _OFF = (0.7, 1.4)
 
 
 def learn_latency(context: TickContext) -> TickContext:
-    """Update the tail: compare the 90th percentile with that of steps which take their estimated time.
+    """Update the tail: compare the percentile with that of steps which take their estimated time.
 
     So probes of another K, prompts, and batches of several bins do not count as tail. Without a limit on
     latency it does nothing.
@@ -25,6 +25,8 @@ def learn_latency(context: TickContext) -> TickContext:
     if context.readings.bin is None:
         return context
     tail = state.learning.tail
+    if tail is not None and tail.quantile != safety.inter_token_latency_quantile:
+        tail = None
     if safety.inter_token_latency_limit is not None:
         tail = (tail or LatencyPercentile.prior(safety)).aged(context.now, safety)
         tail = _measured(_with_prompts(tail, context), context)
@@ -38,7 +40,7 @@ def learn_latency(context: TickContext) -> TickContext:
 def _measured(tail: LatencyPercentile, context: TickContext) -> LatencyPercentile:
     """The tail with this tick's histogram, if there is one."""
     histogram = pooled(window.latencies for window in context.windows)
-    measured = None if histogram is None else histogram.quantile(SHARE)
+    measured = None if histogram is None else histogram.quantile(tail.quantile)
     if measured is None:
         return tail
     low, middle, high = (_expected(tail, context, factor) for factor in (_OFF[0], 1.0, _OFF[1]))
@@ -59,7 +61,7 @@ def _with_prompts(tail: LatencyPercentile, context: TickContext) -> LatencyPerce
 
 
 def _expected(tail: LatencyPercentile, context: TickContext, factor: float) -> float:
-    """Return the log 90th percentile over this tick's request-steps. factor: on steps with a prompt."""
+    """Return the log percentile over this tick's request-steps. factor: on steps with a prompt."""
     steps = []
     for row in context.readings.rows:
         posterior = context.posteriors[row.bin]
@@ -67,7 +69,7 @@ def _expected(tail: LatencyPercentile, context: TickContext, factor: float) -> f
         share = min(factor * tail.share(posterior.tokens_of(row.k)), 1.0)
         steps += [(seconds, (1 - share) * row.requests), (seconds + tail.seconds, share * row.requests)]
     steps.sort()
-    left = SHARE * sum(requests for _, requests in steps)
+    left = tail.quantile * sum(requests for _, requests in steps)
     at = 0
     while left > steps[at][1] and at < len(steps) - 1:
         left -= steps[at][1]

@@ -1,14 +1,14 @@
-"""The slowest tenth of the gaps between two outputs of a request, relative to the mean step.
+"""A high percentile of the gaps between two outputs of a request, relative to the mean step.
 
 A gap is a step time. Most steps compute no prompt and take about the mean T(B, K). Others take longer:
 
-    log p90(B, K) = log T(B, K) + tail                   while fewer than a tenth of the steps have a prompt
-                  = log (T(B, K) + seconds of a prompt)  from then on
+    log percentile(B, K) = log T(B, K) + tail                   while few of the steps have a prompt
+                         = log (T(B, K) + seconds of a prompt)  from the quantile 1 - q of the steps on
     ratio of such steps = prompts per token x B x E[tokens | K]
 
-Longer drafts need fewer steps for the same tokens, so a larger ratio of steps has a prompt. At a tenth the
-percentile jumps. All of this depends on the traffic: the tuner learns it at the K in force, and discounts it
-soon.
+Longer drafts need fewer steps for the same tokens, so a larger ratio of steps has a prompt. Where it passes
+1 - q, a tenth for the 90th percentile, the percentile jumps. All of this depends on the traffic: the tuner
+learns it at the K in force, and discounts it soon.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from statistics import NormalDist
 
-from outrider.tuning.bounded_types import Count, Log, Seconds, UnixSeconds, Variance
+from outrider.tuning.bounded_types import Count, Log, Seconds, Share, UnixSeconds, Variance
 from outrider.tuning.policy import Safety
 
-SHARE = 0.9
-"""Quantile of the gaps to which a limit on latency applies."""
-
+_OF_PRIOR = NormalDist().inv_cdf(0.9)
+"""Standard score of the quantile that the prior of the policy is about."""
 _ERROR_OF_SHARE = 0.25
 """Relative error of the ratio of steps with a prompt: a step may have several, or a prompt several steps."""
 _ERROR_OF_PROMPTS = 0.25
@@ -39,11 +38,14 @@ class LatencyPercentile:
     prompts: Count = 0.0  # per output token
     seconds: Seconds = 0.0  # by which a step with a prompt is longer
     at: UnixSeconds | None = None  # of the newest measurement; None: a prior
+    quantile: Share = 0.9  # of the gaps
 
     @classmethod
     def prior(cls, safety: Safety) -> LatencyPercentile:
-        """Return the estimate before any measurement."""
-        return cls(safety.latency_tail, safety.latency_tail_deviation**2)
+        """Return the estimate before any measurement, by a normal distribution of the log gaps."""
+        quantile = safety.inter_token_latency_quantile
+        score = NormalDist().inv_cdf(quantile) / _OF_PRIOR if quantile != 0.9 else 1.0
+        return cls(score * safety.latency_tail, safety.latency_tail_deviation**2, quantile=quantile)
 
     def aged(self, now: float, safety: Safety) -> LatencyPercentile:
         """Return the estimate with the error that its age gives."""
@@ -79,13 +81,13 @@ class LatencyPercentile:
         return min(self.prompts * tokens, 1.0)
 
     def percentile(self, log_step: float, variance: float, tokens: float) -> tuple[float, float]:
-        """Return the log of the seconds that nine of ten gaps do not exceed, and its error."""
+        """Return the log of the percentile in seconds, and its error."""
         crowded = self._crowded(tokens) > 0.5
         found = (self._slow if crowded else self._usual)(log_step, variance)
         return found.mean, found.stdev
 
     def keeps(self, limit: float, log_step: float, variance: float, tokens: float) -> float:
-        """Return the probability that nine of ten gaps are within a limit.
+        """Return the probability that the percentile is within a limit.
 
         limit: seconds. log_step, variance: of the mean step. tokens: output tokens of a step.
         """
@@ -94,9 +96,9 @@ class LatencyPercentile:
         return (1 - crowded) * usual.cdf(at) + crowded * min(slow.cdf(at), usual.cdf(at))
 
     def _crowded(self, tokens: float) -> float:
-        """Return the probability that more than a tenth of the steps have a prompt."""
+        """Return the probability that so many steps have a prompt that the percentile is one of them."""
         share = log(max(self.share(tokens), _LEAST))
-        return NormalDist(share, _ERROR_OF_SHARE).cdf(share * 2 - log(1 - SHARE))
+        return NormalDist(share, _ERROR_OF_SHARE).cdf(share * 2 - log(1 - self.quantile))
 
     def _usual(self, log_step: float, variance: float) -> NormalDist:
         return NormalDist(log_step + self.mean, sqrt(variance + self.variance + _LEAST))

@@ -18,7 +18,7 @@ from outrider.tuning.estimate.model_averaging import trust_in
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.surface import MAX_KNOWN, ObservedCell, noise_variance, noise_variances
 from outrider.tuning.observe.readings import Reading, summed
-from outrider.tuning.policy import Estimation, Policy
+from outrider.tuning.policy import Estimation, Policy, Safety
 from outrider.tuning.state import BinState, Drift, Learning, Pace, TunerState
 from outrider.tuning.tick_context import TickContext
 
@@ -130,17 +130,30 @@ def keep_ledger(context: TickContext) -> TickContext:
 
 
 def _gain_over_static(rows: Sequence[Reading], posterior: Posterior, context: TickContext) -> float:
-    """log of the goodput of the K that ran over that of the static schedule. rows: of one batch bin."""
+    """log of the value of the K that ran over that of the static schedule. rows: of one batch bin.
+
+    Where the static schedule may break the limit on latency, nothing is booked, because it must not run.
+    """
     static, policy = context.state.static, context.policy
     if context.readings.survival is not None:
         given = policy.allowed(static.k_at_mean(context.readings.batch_size(rows[0].bin)))
+        if not _may_run(posterior, given, policy.safety):
+            return 0.0
         found = posterior.followed_gain(Followed.of(rows[0].bin, posterior.candidates, rows), given)
         return 0.0 if found is None else found[0]
     total, gain = sum(row.seconds for row in rows), 0.0
     for row in rows:
         given = policy.allowed(static.k_at_mean(row.batch_size))
+        if row.k != given and not _may_run(posterior, given, policy.safety):
+            continue
         gain += row.seconds / total * posterior.gain(row.k, given)[0]
     return gain
+
+
+def _may_run(posterior: Posterior, k: int, safety: Safety) -> bool:
+    """Whether a K keeps the limit on latency, up to a risk of `latency_risk`; as `choice.keeping`."""
+    limit = safety.inter_token_latency_limit
+    return limit is None or posterior.keeps(k, limit) >= 1.0 - safety.latency_risk
 
 
 def _with_known(state: TunerState, known: tuple[ObservedCell, ...]) -> TunerState:

@@ -4,7 +4,11 @@
 
 B: requests in a step. E: tokens that one request gains in a step (`acceptance.py`). T: seconds of
 the step (`surface.py`). E and T are learnt apart. So log G = log B + log E - log T is
-jointly normal over K, with the sum of their covariances.
+jointly normal over K, with the sum of their covariances. A K is chosen by its value
+
+    V(B, K) = G(B, K) / T(B, K) ^ pause weight
+
+which is the goodput itself where short pauses between outputs have no weight of their own.
 Source: Liu et al. 2024, arXiv 2406.14066, which chooses K by the goodput of a batch: tokens that
 stay, over the time of the step that verified them.
 """
@@ -37,6 +41,7 @@ class Posterior:
     foretold: bool = False  # such a map has step times at this batch size
     tokens: Tokens | None = None  # what acceptance brings to goodput and covariance; None: known exactly
     tail: LatencyPercentile = NONE  # of the gaps between outputs
+    pause_weight: float = 0.0  # see `value`
 
     def goodput(self, k: int) -> float:
         """Tokens per second of engine time."""
@@ -52,7 +57,7 @@ class Posterior:
         return exp(self.log_step[self.candidates.index(k)])
 
     def latency(self, k: int) -> tuple[float, float]:
-        """log of the 90th percentile of the seconds between two outputs of a request, and its error."""
+        """log of the percentile of the seconds between two outputs of a request, and its error."""
         return self.tail.percentile(*self._log_step(k), self.tokens_of(k))
 
     def keeps(self, k: int, limit: float) -> float:
@@ -78,12 +83,32 @@ class Posterior:
         return float(self.log_step[row]), max(float(self.of_steps[row, row]), 0.0)
 
     def gain(self, k: int, over: int) -> tuple[float, float]:
+        """log of the value of `k` over that of `over`, and its standard error."""
+        return self._difference(self.value, self._value_covariance, k, over)
+
+    def goodput_gain(self, k: int, over: int) -> tuple[float, float]:
         """log of the goodput of `k` over that of `over`, and its standard error."""
+        return self._difference(self.log_goodput, self.covariance, k, over)
+
+    def _difference(self, means: Array, c: Array, k: int, over: int) -> tuple[float, float]:
         i, j = self.candidates.index(k), self.candidates.index(over)
-        c = self.covariance
-        return float(self.log_goodput[i] - self.log_goodput[j]), sqrt(
-            max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0)
-        )
+        return float(means[i] - means[j]), sqrt(max(float(c[i, i] + c[j, j] - 2 * c[i, j]), 0.0))
+
+    @cached_property
+    def value(self) -> Array:
+        """[candidates]: what a K is chosen by, the log of V in this module's formula."""
+        if self.pause_weight == 0.0:
+            return self.log_goodput
+        worth: Array = self.log_goodput - self.pause_weight * self.log_step
+        return worth
+
+    @cached_property
+    def _value_covariance(self) -> Array:
+        """[candidates, candidates]: of `value`. Step times count in goodput and in the pause."""
+        if self.pause_weight == 0.0:
+            return self.covariance
+        more: Array = ((1.0 + self.pause_weight) ** 2 - 1.0) * self.of_steps
+        return self.covariance + more
 
     def followed_gain(self, followed: Followed, over: int) -> tuple[float, float] | None:
         """log of the goodput of steps whose K the engine chose over that of one fixed K, and its error.
@@ -113,6 +138,8 @@ class Posterior:
         apart = known[:, rows] - known[:, row, None]
         own = known[range(len(rows)), rows]
         found: Array = (apart**2)[:, None] / (own[:, None] + variances)[:, :, None]
+        if self.pause_weight != 0.0:
+            found = (1.0 + self.pause_weight) ** 2 * found
         if self.tokens is not None:
             less = self.tokens.learnt(ks, self._drafts(ks, seconds))
             slopes = self.tokens.slopes
@@ -144,8 +171,8 @@ class Posterior:
         return self.covariance if self.tokens is None else self.covariance - self.tokens.covariance
 
     def best(self, among: Iterable[int]) -> int:
-        """The K with the highest mean; of equals the smallest. At least one."""
-        return max(among, key=lambda k: (float(self.log_goodput[self.candidates.index(k)]), -k))
+        """The K with the highest mean value; of equals the smallest. At least one."""
+        return max(among, key=lambda k: (float(self.value[self.candidates.index(k)]), -k))
 
     def safest(self, among: Sequence[int], sigmas: float) -> int:
         """The K with the highest gain over the smallest K, less `sigmas` standard errors of it."""

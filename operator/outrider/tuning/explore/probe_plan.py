@@ -60,7 +60,7 @@ def worth_of_measuring(posterior: Posterior, among: Collection[int], terms: Term
     ks = sorted(among)
     rows = [posterior.candidates.index(k) for k in ks]
     best = posterior.best(ks)
-    gaps = posterior.log_goodput[posterior.candidates.index(best)] - posterior.log_goodput[rows]
+    gaps = posterior.value[posterior.candidates.index(best)] - posterior.value[rows]
     spent = _REPEATS * terms.seconds
     variances = noise_variance(terms.noise, spent)
     # [ks, repeats, rows], for all K at once: with arrays this small, a call costs more than its arithmetic.

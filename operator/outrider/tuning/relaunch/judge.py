@@ -369,7 +369,7 @@ def _measured_gain(inputs: RelaunchInput, state: RelaunchState) -> float | None:
         measured = overhead.measured_at is not None and overhead.measured_at > state.done_at
         return expm1(overhead.mean) if measured else None
     pair = _table_pair(inputs, state)
-    return None if pair is None else expm1(outlook.posterior.gain(*pair)[0])
+    return None if pair is None else expm1(outlook.posterior.goodput_gain(*pair)[0])
 
 
 def _table_pair(inputs: RelaunchInput, state: RelaunchState) -> tuple[int, int] | None:
