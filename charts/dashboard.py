@@ -211,6 +211,18 @@ WRONG = Row(
             width=8,
         ),
         Panel(
+            "Latency targets",
+            "Percentile of each latency with a target, by the edges of its bucket, and its limit.",
+            (
+                Query(
+                    _of_model("latency_seconds", "latency", "bound"),
+                    f"{_MODEL} {{{{latency}}}} {{{{bound}}}}",
+                ),
+                Query(_of_model("latency_limit_seconds", "latency"), f"{_MODEL} {{{{latency}}}} limit"),
+            ),
+            unit="s",
+        ),
+        Panel(
             "Waiting requests",
             "Requests in the engines' queues. The tuner starts no probe while requests wait.",
             (

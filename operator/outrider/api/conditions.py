@@ -23,6 +23,7 @@ from outrider.api.reasons import (
     MetricsReason,
     ProgressingReason,
     ReadyReason,
+    SLOReason,
     TuningReason,
 )
 from outrider.api.text import in_one_line, shortened
@@ -195,6 +196,14 @@ class ConditionType(StrEnum):
         LaunchReason,
         "No better launch configuration of the engines is known for this load. Absent if the spec lets the "
         "tuner neither change nor judge the launch.",
+    )
+    SLO_KEPT = (
+        "SLOKept",
+        Manager.TUNER,
+        ConditionStatus.TRUE,
+        SLOReason,
+        "The latencies of the last two minutes keep the targets of spec.speculation.tuning.slo. Unknown "
+        "while they cannot be compared. Absent without targets and without ready pods.",
     )
 
 

@@ -36,20 +36,20 @@ _FORM = TextRule(
 )
 
 
-def _durations(*, least: str = "0s") -> tuple[FieldInfo, AfterValidator]:
-    """Return the rules of a duration from ``least`` to `MAX_DURATION`, for both sides."""
+def _durations(*, least: str = "0s", most: str = MAX_DURATION) -> tuple[FieldInfo, AfterValidator]:
+    """Return the rules of a duration from ``least`` to ``most``, for both sides."""
     is_one = f"self.matches('^({DURATION_PATTERN})$')"
-    longest = f"'{{}}' is too long; write at most {MAX_DURATION}"
+    longest = f"'{{}}' is too long; write at most {most}"
     shortest = f"'{{}}' is too short; write at least {least}"
     rules = [_FORM.to_wire()]
-    rules.append(Rule(f"!{is_one} || duration(self) <= duration('{MAX_DURATION}')", longest).to_wire())
+    rules.append(Rule(f"!{is_one} || duration(self) <= duration('{most}')", longest).to_wire())
     if duration_seconds(least) > 0:
         rules.append(Rule(f"!{is_one} || duration(self) >= duration('{least}')", shortest).to_wire())
 
     def check(text: str) -> str:
         if not _FORM.holds(text):
             raise ValueError(_FORM.message_for(text))
-        if duration_seconds(text) > duration_seconds(MAX_DURATION):
+        if duration_seconds(text) > duration_seconds(most):
             raise ValueError(longest.format(text))
         if duration_seconds(text) < duration_seconds(least):
             raise ValueError(shortest.format(text))
@@ -64,7 +64,7 @@ _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def duration_seconds(text: str) -> float:
-    """Return the seconds of a `Duration`.
+    """Return the seconds of a span of time as Kubernetes writes it: ``30ms``, ``20m``, ``1h30m``.
 
     Raises:
         ValueError: not a duration.
@@ -75,11 +75,11 @@ def duration_seconds(text: str) -> float:
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
 
 
-Duration = Annotated[str, Field(max_length=32), *_durations()]
-"""A span of time as Kubernetes writes it: ``30ms``, ``20m``, ``1h30m``."""
-
 Patience = Annotated[str, Field(max_length=32), *_durations(least="10s")]
 """Time before Outrider acts, at least 10s. A shorter time would end before a pod is scheduled."""
+
+Latency = Annotated[str, Field(max_length=32), *_durations(least="1ms", most="10m")]
+"""Limit of a latency, from 1ms to 10m."""
 
 RestartInterval = Annotated[str, Field(max_length=32), *_durations(least="1m")]
 """Time between restarts of engines. Back-offs are multiples of it, so zero would mean no pause."""

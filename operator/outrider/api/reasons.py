@@ -20,6 +20,7 @@ from outrider.api.tuning_reasons import (
     EffectiveReason,
     LaunchReason,
     MetricsReason,
+    SLOReason,
     TuningReason,
 )
 
@@ -36,6 +37,7 @@ __all__ = [
     "MetricsReason",
     "ProgressingReason",
     "ReadyReason",
+    "SLOReason",
     "TuningReason",
 ]
 
@@ -51,5 +53,6 @@ ConditionReason = (
     | DrafterReason
     | TuningReason
     | LaunchReason
+    | SLOReason
 )
 """Every reason that a condition can have."""

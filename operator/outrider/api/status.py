@@ -24,6 +24,10 @@ Ratio = Annotated[float, *_decimal(2)]
 """A float in Python, a string with two decimals on the wire."""
 
 
+Seconds = Annotated[float, *_decimal(4)]
+"""A float in Python, a string with four decimals on the wire."""
+
+
 Line = Annotated[str, room_for(512), Field(max_length=512)]
 """A schedule or a launch configuration in one line."""
 
@@ -133,6 +137,32 @@ class SpeculationStatus(StatusModel):
     """The last comparison of verification: Auto; absent before it is complete."""
 
 
+class LatencyStatus(StatusModel):
+    """A latency target, and the percentile that the engines' histograms have."""
+
+    percentile: Annotated[int, Field(ge=1, le=99)]
+    """The percentile of spec.speculation.tuning.slo."""
+    limit_seconds: Seconds
+    """Its limit."""
+    at_least_seconds: Seconds | None = None
+    """Lower edge of the bucket with the measured percentile; absent until it is measured."""
+    at_most_seconds: Seconds | None = None
+    """Upper edge of that bucket; absent above all edges."""
+    kept: bool | None = None
+    """Whether the percentile keeps the limit; absent while that is unknown."""
+
+
+class SLOStatus(StatusModel):
+    """The latency targets over the last two minutes."""
+
+    inter_token_latency: LatencyStatus | None = None
+    """Pause between two outputs of a request."""
+    time_to_first_token: LatencyStatus | None = None
+    """Time to the first token of a request."""
+    summary: Line = ""
+    """All of it in one line."""
+
+
 class DecisionRecord(StatusModel):
     """One change of the schedule, or one that mode Auto would have made."""
 
@@ -186,6 +216,8 @@ class Status(StatusModel):
     """The weights of `spec.cache`: progress and result of the download."""
     speculation: SpeculationStatus | None = None
     """Speculation as the engines report it."""
+    slo: SLOStatus | None = None
+    """The latency targets of spec.speculation.tuning.slo, as measured. Absent without targets."""
     decisions: Annotated[
         list[DecisionRecord],
         Field(max_length=5, json_schema_extra={"x-kubernetes-list-type": "atomic"}),

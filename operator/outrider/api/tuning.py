@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated
+
+from pydantic import Field
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.quantity import Duration, RestartInterval
+from outrider.api.quantity import Latency, RestartInterval
 from outrider_protocol.methods import K0
 
 
@@ -47,13 +49,39 @@ class Sweep(StrEnum):
     NEVER = "Never"
 
 
-class Slo(ApiModel):
-    """Latency targets. Not available yet: leave `slo` out."""
+class Objective(StrEnum):
+    """The quantity that the tuner maximizes."""
 
-    inter_token_latency: Duration | None = None
-    """Upper bound of the p90 time between two tokens of a request. Example: 50ms."""
-    time_to_first_token: Duration | None = None
-    """Upper bound of the p90 time to the first token of a request. Example: 500ms."""
+    GOODPUT = "Goodput"
+    LATENCY = "Latency"
+
+
+class LatencyTarget(ApiModel):
+    """A limit that a percentile of a latency must not exceed."""
+
+    percentile: Annotated[int, Field(ge=50, le=99)] = 90
+    """Percentile of all requests that the limit applies to. Default: 90, which is nine of ten."""
+    limit: Latency
+    """The limit, from 1ms to 10m. Example: 50ms."""
+
+
+class Slo(ApiModel):
+    """Latency targets. The condition SLOKept and status.slo report whether the model keeps them."""
+
+    inter_token_latency: LatencyTarget | None = None
+    """Target of the pause between two outputs of a request, which is the time of an engine step. The tuner
+    uses no K that breaks it. If every K does, it uses the K with the shortest steps."""
+    time_to_first_token: LatencyTarget | None = None
+    """Target of the time to the first token of a request. Outrider reports it and uses it for
+    outrider_required_replicas. It does not change K, because queues and prompts decide this time."""
+
+    @rule(
+        "has(self.interTokenLatency) || has(self.timeToFirstToken)",
+        "spec.speculation.tuning.slo has no target; add interTokenLatency or timeToFirstToken, or leave slo "
+        "out",
+    )
+    def _has_a_target(self) -> bool:
+        return self.inter_token_latency is not None or self.time_to_first_token is not None
 
 
 class Tuning(ApiModel):
@@ -67,10 +95,11 @@ class Tuning(ApiModel):
     """The way in which a new schedule reaches the engines. Live (default): a push into the running engines.
     Rollout: a rolling restart per change, for stock images without Outrider's plugin. With mode Off, engines
     keep the static schedule."""
-    objective: Literal["Goodput", "Latency"] = "Goodput"
-    """The quantity to maximize. Goodput (default): output tokens per second of engine time."""
+    objective: Objective = Objective.GOODPUT
+    """The quantity to maximize. Goodput (default): output tokens per second of engine time. Latency: goodput
+    and short pauses between outputs. A K with pauses twice as long must bring 19 % more goodput."""
     slo: Slo | None = None
-    """Latency targets of a schedule. Not available yet."""
+    """Latency targets. The tuner prefers them to the objective."""
     k0: K0 = K0.AUTO
     """The work of the drafter while K is 0. Sync: it runs in every step, as in vLLM. Skip: decode steps run
     without it, and it reads the missed tokens before it drafts again. Skip does not work with n-gram, suffix
@@ -117,17 +146,17 @@ class Tuning(ApiModel):
         return self.actuation is not Actuation.ROLLOUT or self.canary is Canary.NEVER
 
     @rule(
-        "self.objective == 'Goodput'",
-        "spec.speculation.tuning.objective: {objective} is not available yet; use Goodput",
+        "self.mode != 'Off' || self.objective == 'Goodput'",
+        "spec.speculation.tuning.objective: mode Off chooses no K; leave objective out, or use mode Auto",
         field=".objective",
     )
-    def _objective_is_goodput(self) -> bool:
-        return self.objective == "Goodput"
+    def _objective_has_a_tuner(self) -> bool:
+        return self.mode is not TuningMode.OFF or self.objective is Objective.GOODPUT
 
     @rule(
-        "!has(self.slo)",
-        "spec.speculation.tuning.slo is not available yet; leave it out",
+        "self.mode != 'Off' || !has(self.slo)",
+        "spec.speculation.tuning.slo: mode Off measures nothing; leave slo out, or use mode Observe or Auto",
         field=".slo",
     )
-    def _has_no_slo(self) -> bool:
-        return self.slo is None
+    def _slo_has_a_tuner(self) -> bool:
+        return self.mode is not TuningMode.OFF or self.slo is None

@@ -263,3 +263,45 @@ class LaunchReason(Reason):
         "The message has the cause. Set engine.args.attention-backend: TRITON_ATTN, or select a GPU such as "
         "H100. To end the comparisons, set verification: Fixed.",
     )
+
+
+class SLOReason(Reason):
+    """Reasons of `ConditionType.SLO_KEPT`."""
+
+    KEPT = ("TargetsKept", Need.NOTHING, "Every latency target was kept in the last two minutes.")
+    INTER_TOKEN_LATENCY = (
+        "InterTokenLatencyAboveLimit",
+        Need.PERSON,
+        "The pause between two outputs exceeds the limit of spec.speculation.tuning.slo. The tuner uses a K "
+        "that keeps it. If every K breaks it, it uses the K with the shortest steps.",
+        "Do what the message says: more replicas, a smaller max-num-seqs, or a higher limit.",
+        "guide/tuning.md",
+    )
+    TIME_TO_FIRST_TOKEN = (
+        "TimeToFirstTokenAboveLimit",
+        Need.PERSON,
+        "The time to the first token exceeds the limit of spec.speculation.tuning.slo. K does not change it.",
+        "Do what the message says: more replicas while requests wait, or else shorter prompts.",
+        "guide/tuning.md",
+    )
+    BETWEEN_EDGES = (
+        "LimitBetweenBuckets",
+        Need.NOTE,
+        "The percentile and the limit lie in the same bucket of the engine's histogram, so Outrider cannot "
+        "compare them.",
+        "Set the limit to an edge of the bucket, which the message names.",
+    )
+    TOO_FEW = (
+        "TooFewLatencies",
+        Need.NOTE,
+        "Fewer requests than the percentile needs ran in the last two minutes.",
+        "Wait for traffic, or choose a lower percentile.",
+    )
+    NO_HISTOGRAM = (
+        "NoHistogram",
+        Need.PERSON,
+        "The metrics source has no histogram of this latency. The tuner limits K by its estimate of the "
+        "step times.",
+        "Keep the engines' series whose names end in _bucket; a relabelling rule may drop them.",
+        "reference/metrics.md",
+    )

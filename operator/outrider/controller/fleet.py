@@ -18,6 +18,7 @@ from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.metrics import MetricsDialect
+from outrider.tuning.latency_targets import LatencyTargets
 from outrider.tuning.policy import Policy
 from outrider_protocol.schedule import Schedule
 
@@ -59,6 +60,8 @@ class TunedModel:
     instructions: Instructions = field(default_factory=Instructions)
     """The user's instructions in annotations."""
     starting_pods: tuple[EnginePod, ...] = ()  # starting pods: with an address, and not ready
+    targets: LatencyTargets = field(default_factory=LatencyTargets)
+    """The user's limits of latencies."""
     replicas: int = 1  # number of wanted pods
     ranks: int = 1  # Data-parallel ranks of an engine; each has its own batches
     relaunching: RelaunchPolicy = field(default_factory=RelaunchPolicy)  # what the tuner may order

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from outrider.api.conditions import Condition, reason_of
 from outrider.api.spec import Spec
-from outrider.api.status import Speedup, SpeedupReference, Status
+from outrider.api.status import LatencyStatus, Speedup, SpeedupReference, Status
 from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.runtimes import runtime_of
 from outrider.tuning.policy import span
@@ -113,6 +113,14 @@ class _Families:
             "Acceptance rate at a draft position, counted from 0, of the drafts that reach it.",
             "position",
         )
+        self.latency = _gauge(
+            "latency_seconds",
+            "Percentile of a latency with a target: the lower or upper edge of its bucket, of two minutes.",
+            "latency",
+            "bound",
+        )
+        self.latency_limit = _gauge("latency_limit_seconds", "Limit of that percentile.", "latency")
+        self.latency_kept = _gauge("latency_kept", "1 if the limit is kept, 0 if not.", "latency")
         self.k = _gauge(
             "num_speculative_tokens",
             "K of the present schedule, at the lower edge of each batch bin.",
@@ -129,6 +137,9 @@ class _Families:
             self.condition.add_metric([*labels, condition.type, condition.status, condition.reason], 1)
         if status.ready_replicas is not None:
             self.ready.add_metric(labels, status.ready_replicas)
+        if status.slo is not None:
+            self._add_latency([*labels, "inter_token"], status.slo.inter_token_latency)
+            self._add_latency([*labels, "first_token"], status.slo.time_to_first_token)
         if speculation is None:
             return
         self.state.add_metric([*labels, speculation.state], 1)
@@ -147,6 +158,17 @@ class _Families:
             with suppress(ValueError):  # a schedule that was written by hand; the next report replaces it
                 rows = [row.model_dump(by_alias=True) for row in speculation.schedule]
                 self._add_table(labels, Schedule.from_wire(rows), model.edges)
+
+    def _add_latency(self, labels: list[str], latency: LatencyStatus | None) -> None:
+        if latency is None:
+            return
+        self.latency_limit.add_metric(labels, latency.limit_seconds)
+        if latency.at_least_seconds is not None:
+            self.latency.add_metric([*labels, "lower"], latency.at_least_seconds)
+        if latency.at_most_seconds is not None:
+            self.latency.add_metric([*labels, "upper"], latency.at_most_seconds)
+        if latency.kept is not None:
+            self.latency_kept.add_metric(labels, latency.kept)
 
     def _add_speedup(self, labels: list[str], speedup: Speedup) -> None:
         self.speedup.add_metric(labels, speedup.ratio)

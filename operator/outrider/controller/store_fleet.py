@@ -17,7 +17,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel, engine_address
 from outrider.controller.launch_orders import read_order, trial_refusal
-from outrider.controller.policy_from_spec import policy_from_spec
+from outrider.controller.policy_from_spec import latency_targets, policy_from_spec
 from outrider.controller.store import Store
 from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.engine.client import EngineAddress
@@ -110,6 +110,7 @@ class StoreFleet:
             ),
             pods=tuple(pod for pod, ready in engines if ready),
             starting_pods=tuple(pod for pod, ready in engines if not ready),
+            targets=latency_targets(spec),
             replicas=spec.replicas,
             ranks=spec.parallelism.data,
             relaunching=RelaunchPolicy.of(spec),

@@ -386,10 +386,69 @@ DRAFT_LENGTHS = (
 TUNING = (
     *(_tuning(f"mode {mode}", mode=mode) for mode in ("Off", "Observe", "Auto")),
     _tuning("an unknown mode", "spec.speculation.tuning.mode", mode="On"),
+    _tuning("latency", objective="Latency"),
+    _tuning("an unknown objective", "spec.speculation.tuning.objective", objective="Cost"),
     _tuning(
-        "latency", "spec.speculation.tuning.objective: Latency is not available yet", objective="Latency"
+        "latency without a tuner",
+        "spec.speculation.tuning.objective: mode Off chooses no K",
+        objective="Latency",
+        mode="Off",
     ),
-    _tuning("an SLO", "spec.speculation.tuning.slo is not available yet", slo={"interTokenLatency": "30ms"}),
+    _tuning("a target of the pause", slo={"interTokenLatency": {"limit": "30ms"}}),
+    _tuning(
+        "two targets",
+        slo={
+            "interTokenLatency": {"percentile": 99, "limit": "1ms"},
+            "timeToFirstToken": {"percentile": 50, "limit": "10m"},
+        },
+        objective="Latency",
+    ),
+    _tuning("targets that are only watched", slo={"timeToFirstToken": {"limit": "2s"}}, mode="Observe"),
+    _tuning("targets of stock engines", slo={"timeToFirstToken": {"limit": "2s"}}, actuation="Rollout"),
+    _tuning("an SLO without a target", "spec.speculation.tuning.slo has no target", slo={}),
+    _tuning(
+        "targets without a tuner",
+        "spec.speculation.tuning.slo: mode Off measures nothing",
+        slo={"timeToFirstToken": {"limit": "2s"}},
+        mode="Off",
+    ),
+    _tuning(
+        "a target without a limit",
+        "spec.speculation.tuning.slo.interTokenLatency.limit",
+        slo={"interTokenLatency": {"percentile": 90}},
+    ),
+    _tuning(
+        "a limit of nothing", "is too short; write at least 1ms", slo={"interTokenLatency": {"limit": "0s"}}
+    ),
+    _tuning(
+        "a limit of an hour", "is too long; write at most 10m", slo={"timeToFirstToken": {"limit": "1h"}}
+    ),
+    _tuning(
+        "a limit without unit", "write a duration such as 30s", slo={"interTokenLatency": {"limit": "30"}}
+    ),
+    _tuning(
+        "a target as a duration",
+        "spec.speculation.tuning.slo.interTokenLatency",
+        slo={"interTokenLatency": "30ms"},
+    ),
+    _tuning(
+        "the best request",
+        "spec.speculation.tuning.slo.interTokenLatency.percentile",
+        slo={"interTokenLatency": {"percentile": 10, "limit": "30ms"}},
+    ),
+    _tuning(
+        "every request",
+        "spec.speculation.tuning.slo.timeToFirstToken.percentile",
+        slo={"timeToFirstToken": {"percentile": 100, "limit": "2s"}},
+    ),
+    _speculation(
+        "targets without a method",
+        "spec.speculation.tuning.slo: method none has no K to choose",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        tuning={"slo": {"interTokenLatency": {"limit": "30ms"}}},
+    ),
 )
 
 LAUNCHES = (

@@ -108,6 +108,7 @@ def test_every_metric_of_a_model_is_on_it_but_what_another_one_says_better() -> 
 
     assert labels_of_models().keys() - asked == {
         "outrider_model_speedup_measured_timestamp_seconds",  # the course of the speedup
+        "outrider_model_latency_kept",  # the percentile beside its limit, and the condition SLOKept
         "outrider_model_speculation_state",  # K by batch size
     }
 

@@ -11,6 +11,8 @@ from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DecisionReason
 from outrider.api.status import (
     AppliedRow,
+    LatencyStatus,
+    SLOStatus,
     SpeculationState,
     SpeculationStatus,
     Speedup,
@@ -55,7 +57,13 @@ def a_full_status(*, positions: int = 3) -> Status:
         per_position_acceptance=[0.9**position for position in range(positions)],
         speedup=Speedup(ratio=1.4, low=1.3, high=1.5, reference=SpeedupReference.CANARY, measured_at=THEN),
     )
-    return Status(conditions=conditions, speculation=speculation, ready_replicas=2)
+    slo = SLOStatus(
+        inter_token_latency=LatencyStatus(
+            percentile=90, limit_seconds=0.03, at_least_seconds=0.025, at_most_seconds=0.05, kept=False
+        ),
+        time_to_first_token=LatencyStatus(percentile=95, limit_seconds=2.0, kept=None),
+    )
+    return Status(conditions=conditions, speculation=speculation, slo=slo, ready_replicas=2)
 
 
 def a_full_model(key: Key = QWEN, status: Status | None = None, *, max_num_seqs: int = 64) -> ShownModel:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from outrider.controller.own_metrics import DemandMetrics
-from outrider.controller.tune.demand import Capacity, Demand, demand
+from outrider.controller.tune.demand import NO_TARGETS, Capacity, Demand, LatencyDemand, demand
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider_protocol.schedule import Row, Schedule
 
@@ -39,9 +39,13 @@ def a_window(*, batch: float = 50, waiting: float | None = 0, kv: float | None =
 
 
 def needs(
-    *seen: Observation, replicas: int = 1, table: Schedule = K0, capacity: Capacity = HUNDRED
+    *seen: Observation,
+    replicas: int = 1,
+    table: Schedule = K0,
+    capacity: Capacity = HUNDRED,
+    latency: LatencyDemand = NO_TARGETS,
 ) -> Demand:
-    found = demand(seen, replicas=replicas, table=table, capacity=capacity)
+    found = demand(seen, replicas=replicas, table=table, capacity=capacity, latency=latency)
     assert found is not None
     return found
 
@@ -170,3 +174,26 @@ def test_a_value_that_nobody_renews_disappears() -> None:
     assert value("outrider_required_replicas", {"namespace": "prod", "model": "old"}) is None
     assert value("outrider_saturation_ratio", {"namespace": "prod", "model": "old"}) is None
     assert value("outrider_required_replicas", {"namespace": "prod", "model": "new"}) == 1
+
+
+def test_a_batch_beyond_what_the_pause_allows_needs_more_replicas() -> None:
+    found = needs(a_window(batch=50), latency=LatencyDemand(largest_batch=20))
+    assert found == Demand(3, 0.5)
+
+
+def test_waiting_requests_will_need_a_place_within_the_pause_too() -> None:
+    found = needs(a_window(batch=40, waiting=21), latency=LatencyDemand(largest_batch=20))
+    assert found.required_replicas == 4
+
+
+def test_a_batch_that_the_pause_allows_needs_no_more() -> None:
+    assert needs(a_window(batch=50), latency=LatencyDemand(largest_batch=50)).required_replicas == 1
+
+
+def test_replicas_do_not_shorten_a_pause_that_one_request_breaks() -> None:
+    assert needs(a_window(batch=50), latency=LatencyDemand(largest_batch=0.0)).required_replicas == 1
+
+
+def test_a_late_first_token_asks_for_one_replica_more_than_there_are() -> None:
+    found = needs(*[a_window(batch=50)] * 3, replicas=3, latency=LatencyDemand(first_token_late=True))
+    assert found.required_replicas == 4

@@ -18,7 +18,7 @@ from outrider.controller.stored import Key, StoredModel
 from tests.unit.controller.factories import a_condition, a_raw_model
 from tests.unit.controller.full_metrics import MODEL, THEN, a_full_model, a_full_status
 
-MOST_SERIES_OF_A_STATUS = len(ConditionType) + MAX_K + 17 + 11
+MOST_SERIES_OF_A_STATUS = len(ConditionType) + MAX_K + 17 + 11 + 8
 """One per condition, position and batch bin, and the single numbers."""
 
 

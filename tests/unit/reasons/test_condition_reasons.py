@@ -28,6 +28,7 @@ from outrider.api.reasons import (
     MetricsReason,
     ProgressingReason,
     ReadyReason,
+    SLOReason,
     TuningReason,
 )
 from outrider.api.tuning import TuningMode
@@ -48,6 +49,8 @@ from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
 from outrider.telemetry.source import MetricsError, MetricsSource
 from outrider.telemetry.windows import build_window
+from outrider.tuning.latency_targets import LatencyTarget, LatencyTargets, RecentLatencies
+from outrider.tuning.observe.latencies import Latencies
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import (
@@ -77,6 +80,7 @@ from tests.unit.controller.place import (
 from tests.unit.controller.target_place import APP, TargetPlace
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
+from tests.unit.tuning.factories import a_window
 from tests.unit.tuning.launching import ALLOW, AUTO, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
 from tests.unit.tuning_loop.factories import NOW as UNIX_NOW
 
@@ -349,6 +353,20 @@ def a_refusing_plant() -> Plant:
     return plant
 
 
+def promised(*, pause: tuple[float, ...] = (), first: tuple[float, ...] = (), limit: float = 0.05) -> Found:
+    """With a target of each latency that has counts. The edges are 25, 50 and 100 ms."""
+    target = LatencyTarget(90, limit)
+    targets = LatencyTargets(target if pause else None, target if first else None)
+    edges = (0.025, 0.05, 0.1)
+    window = replace(
+        a_window(),
+        latencies=Latencies(edges, pause) if len(pause) > 1 else None,
+        first_token_latencies=Latencies(edges, first) if first else None,
+    )
+    outcome = an_outcome(model=replace(MODEL, targets=targets))
+    return told(outcome, latencies=RecentLatencies().after([window], UNIX_NOW))
+
+
 SETTLED = a_decision()
 OFF_NOW = a_decision(table=Schedule.constant(0))
 
@@ -411,6 +429,12 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (LaunchReason.CANARY_RUNNING, lambda: launched(Plant(CANARY, replicas=2), spent=1.0, decision=KEEP)),
     (LaunchReason.NOT_COMPARED, lambda: launched(Plant(AUTO), spent=1.0, decision=KEEP)),
     (LaunchReason.ADAPTIVE_UNAVAILABLE, lambda: launched(a_refusing_plant(), spent=60.0, decision=KEEP)),
+    (SLOReason.KEPT, lambda: promised(pause=(95, 5, 0, 0), first=(20, 0, 0, 0))),
+    (SLOReason.INTER_TOKEN_LATENCY, lambda: promised(pause=(0, 50, 50, 0), first=(0, 0, 0, 20))),
+    (SLOReason.TIME_TO_FIRST_TOKEN, lambda: promised(pause=(95, 5, 0, 0), first=(0, 0, 0, 20))),
+    (SLOReason.BETWEEN_EDGES, lambda: promised(pause=(50, 50, 0, 0), limit=0.04)),
+    (SLOReason.TOO_FEW, lambda: promised(first=(3, 0, 0, 0))),
+    (SLOReason.NO_HISTOGRAM, lambda: promised(pause=(1,))),
 )
 
 SCENES = (*RECONCILE, *TUNE)
@@ -446,7 +470,14 @@ def test_a_pod_that_is_never_scraped_is_named_with_what_to_do(
 ) -> None:
     window = build_window(A_POD, series, dialect=DIALECT, since=0.0, until=until, max_age_seconds=15.0)
     outcome = an_outcome(observations=(window,))
-    found = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
+    found = statements(
+        outcome,
+        before=(),
+        latencies=RecentLatencies(),
+        acceptance=None,
+        answers=LONG_ANSWERS,
+        speedup=None,
+    )
     (message,) = (each.message for each in found if isinstance(each.reason, MetricsReason))
 
     assert message.startswith(f"Outrider keeps the schedule: {A_POD}: ")

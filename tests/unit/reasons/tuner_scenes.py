@@ -20,6 +20,7 @@ from outrider.controller.tune.permission import PermissionInput, permission
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.tuning.decision import Acceptance
+from outrider.tuning.latency_targets import RecentLatencies
 from outrider.tuning.relaunch.judge import Verdict
 from tests.unit.tuning.factories import a_window
 from tests.unit.tuning_loop.factories import NOW, a_model
@@ -57,11 +58,17 @@ def told(
     before: tuple[Condition, ...] = (),
     rate: float | None = None,
     speedup: tuple[float, float] | None = None,
+    latencies: RecentLatencies | None = None,
 ) -> list[ConditionReason]:
     """The reasons of what is said after a tick. rate: of acceptance. speedup: its interval."""
     acceptance = None if rate is None else Acceptance(rate, 1 + rate, (rate,), drafts=1000)
     said = statements(
-        outcome, before=before, acceptance=acceptance, answers=LONG_ANSWERS, speedup=_speedup(speedup)
+        outcome,
+        before=before,
+        latencies=latencies or RecentLatencies(),
+        acceptance=acceptance,
+        answers=LONG_ANSWERS,
+        speedup=_speedup(speedup),
     )
     return reasons(said)
 

@@ -17,6 +17,7 @@ from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey, Sample
 from outrider.telemetry.source import Measurements
 from outrider.telemetry.windows import build_window
+from outrider.tuning.latency_targets import RecentLatencies
 from outrider.tuning.observe.window import Window
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, an_outcome
 from tests.unit.telemetry.factories import a_row, a_server, an_answer, answering
@@ -142,6 +143,13 @@ async def test_replicas_are_reported_once_with_what_to_do(caplog: pytest.LogCapt
 
 def test_the_status_says_it_beside_fresh_samples() -> None:
     outcome = an_outcome(note="Mend this.")
-    said = statements(outcome, before=(), acceptance=None, answers=LONG_ANSWERS, speedup=None)
+    said = statements(
+        outcome,
+        before=(),
+        latencies=RecentLatencies(),
+        acceptance=None,
+        answers=LONG_ANSWERS,
+        speedup=None,
+    )
     metrics = next(each for each in said if each.reason is MetricsReason.FRESH)
     assert (metrics.status, metrics.message) == (ConditionStatus.TRUE, "1 pod has fresh samples. Mend this.")

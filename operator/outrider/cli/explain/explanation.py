@@ -47,6 +47,8 @@ def _parts(
     mode = settled(model).spec.tuning_mode
     yield Text(f"{metadata.namespace}/{metadata.name}, tuning {mode}", style="bold")
     yield from (Text(line) for line in _headlines(status.speculation, now))
+    if status.slo is not None:
+        yield Text(f"latency targets: {status.slo.summary}")
     yield from _conditions(status)
     yield Text("")
     if status.decisions:

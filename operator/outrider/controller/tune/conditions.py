@@ -9,9 +9,11 @@ from outrider.api.reasons import ActuationReason, EffectiveReason, LaunchReason,
 from outrider.api.status import Speedup
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.drafter_health import Answers, drafter_health
+from outrider.controller.tune.latency_report import slo_kept
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.choose.choice import measured_ks
 from outrider.tuning.decision import Acceptance, Decision
+from outrider.tuning.latency_targets import RecentLatencies
 from outrider.tuning.observe.window import Gap, GapReason
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -45,13 +47,15 @@ def statements(
     outcome: TickOutcome,
     *,
     before: Sequence[Condition],
+    latencies: RecentLatencies,
     acceptance: Acceptance | None,
     answers: Answers,
     speedup: Speedup | None,
 ) -> Iterator[ConditionUpdate]:
     """Every condition that applies.
 
-    before: the conditions of the last report. acceptance and answers: those of the last minute.
+    before: the conditions of the last report. latencies: the recent ones. acceptance and answers: those of
+    the last minute.
     """
     last = {condition.type: condition for condition in before}
     found = (
@@ -61,6 +65,7 @@ def statements(
         drafter_health(outcome, acceptance, answers, last.get(ConditionType.DRAFTER_HEALTHY)),
         _effective(outcome, speedup, last.get(ConditionType.SPECULATION_EFFECTIVE)),
         _launch(outcome, last.get(ConditionType.LAUNCH_OPTIMAL)),
+        slo_kept(outcome, latencies),
     )
     return (statement for statement in found if statement is not None)
 

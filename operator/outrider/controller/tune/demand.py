@@ -13,6 +13,13 @@ Then
 
     saturation ratio  = mean of s over pods          1: full; above: requests wait
     required replicas = ceil(sum of s / 0.8)         at least 1
+
+With latency targets it is the maximum of this and
+
+    ceil(sum of (B + W) / b)    b: largest batch size at which some K keeps the pause between outputs
+    ready replicas + 1          while the time to the first token is too long and requests wait
+
+So replicas are added one by one for the first token, because no model says how many end the queue.
 """
 
 from __future__ import annotations
@@ -54,6 +61,17 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyDemand:
+    """What latency targets ask of the number of replicas."""
+
+    largest_batch: float = 0.0  # that keeps the pause between outputs; 0: none, or no target
+    first_token_late: bool = False  # the time to the first token is too long and requests wait
+
+
+NO_TARGETS = LatencyDemand()
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """The load of a model, for autoscalers."""
 
@@ -62,7 +80,12 @@ class Demand:
 
 
 def demand(
-    observations: Sequence[Observation], *, replicas: int, table: Schedule, capacity: Capacity
+    observations: Sequence[Observation],
+    *,
+    replicas: int,
+    table: Schedule,
+    capacity: Capacity,
+    latency: LatencyDemand = NO_TARGETS,
 ) -> Demand | None:
     """The demand by the windows of one tick. A pod without window or gauges counts as the mean of the others.
 
@@ -70,13 +93,30 @@ def demand(
     None if no pod has a window: an autoscaler must not read missing data as an idle model.
     """
     limit = capacity.at(table)
-    found = [_saturation(seen, limit, capacity.ranks) for seen in observations if isinstance(seen, Window)]
+    windows = [seen for seen in observations if isinstance(seen, Window)]
+    found = [_saturation(seen, limit, capacity.ranks) for seen in windows]
     known = [saturation for saturation in found if saturation is not None]
     if not known or replicas < 1:
         return None
     mean = sum(known) / len(known)
     # Rounding must not add a replica to a sum that is exactly full.
-    return Demand(max(1, ceil(round(mean * replicas / FULL, 6))), mean)
+    by_load = max(1, ceil(round(mean * replicas / FULL, 6)))
+    return Demand(max(by_load, _by_latency(windows, replicas, capacity.ranks, latency)), mean)
+
+
+def _by_latency(windows: Sequence[Window], replicas: int, ranks: int, latency: LatencyDemand) -> int:
+    """The replicas that the latency targets need; 0 if they ask for none."""
+    late = replicas + 1 if latency.first_token_late else 0
+    wanted = [_wanted(window, ranks) for window in windows if window.requests_waiting is not None]
+    if latency.largest_batch < 1.0 or not wanted:
+        return late
+    mean = sum(wanted) / len(wanted)
+    return max(late, ceil(round(mean * replicas / latency.largest_batch, 6)))
+
+
+def _wanted(window: Window, ranks: int) -> float:
+    """Requests of one rank that run or wait."""
+    return (window.batch_size or 0.0) + (window.requests_waiting or 0.0) / ranks
 
 
 def _saturation(window: Window, limit: int | None, ranks: int) -> float | None:
@@ -84,7 +124,7 @@ def _saturation(window: Window, limit: int | None, ranks: int) -> float | None:
         return None
     running = window.batch_size or 0.0
     waiting = window.requests_waiting / ranks
-    wanted = running + waiting
+    wanted = _wanted(window, ranks)
     by_kv = window.kv_usage_ratio * wanted / running if running > 0 else 0.0
     if limit is None:
         # A mean below 1 is the requests that arrive between two steps.

@@ -16,7 +16,7 @@ from outrider.controller.tune.engine_tables import PushedTables
 from outrider.controller.tune.permission import Permission
 from outrider.controller.tune.snapshot import usable
 from outrider.controller.tune.step_time_profiles import LaunchProfile, newest
-from outrider.tuning.decision import BinEstimates, Decision
+from outrider.tuning.decision import BinEstimates, Decision, LatencyOutlook
 from outrider.tuning.estimate.contrast import Contrast
 from outrider.tuning.state import TunerState
 
@@ -30,10 +30,13 @@ class LaunchSide:
     estimates: Mapping[str, BinEstimates] = field(default_factory=dict)
     profile: LaunchProfile | None = None
     cost_models: CostModels = field(default_factory=CostModels)
+    latency: LatencyOutlook | None = None  # of the last tick that had an outlook
 
     def decided(self, decision: Decision) -> Decision:
         """Keep what a decision learnt."""
         self.state = decision.state
+        if decision.outlook is not None:
+            self.latency = decision.outlook.latency
         self.estimates = decision.estimates or self.estimates
         return decision
 

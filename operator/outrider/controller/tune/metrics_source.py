@@ -18,7 +18,10 @@ async def open_source(settings: Settings, fleet: Fleet) -> AsyncIterator[Metrics
     """The source, closed at the end."""
     match settings.metrics_source:
         case MetricsSourceKind.PROMETHEUS:
-            with closing(PrometheusSource(_prometheus(settings), lambda: _models(fleet))) as source:
+            prometheus = PrometheusSource(
+                _prometheus(settings), lambda: _models(fleet), lambda: _with_latency_targets(fleet)
+            )
+            with closing(prometheus) as source:
                 yield source
         case MetricsSourceKind.POD_SCRAPE:
             async with PodScrapeSource(lambda: _targets(fleet)) as source:
@@ -42,9 +45,18 @@ def _models(fleet: Fleet) -> Mapping[PodKey, str]:
     }
 
 
+def _with_latency_targets(fleet: Fleet) -> frozenset[PodKey]:
+    return frozenset(
+        PodKey(model.namespace, pod.name)
+        for model in fleet.tuned_models()
+        if model.targets
+        for pod in model.pods
+    )
+
+
 def _targets(fleet: Fleet) -> Sequence[Target]:
     return [
-        Target(PodKey(model.namespace, pod.name), pod.address.url)
+        Target(PodKey(model.namespace, pod.name), pod.address.url, histograms=bool(model.targets))
         for model in fleet.tuned_models()
         for pod in model.pods
     ]

@@ -208,6 +208,7 @@ class ModelTuner:
             now=now,
             permission=rule,
             decision=decision,
+            latency=self._main.latency if model.targets.inter_token else None,
             before=before,
             wanted=wanted,
             observed=Observed(
@@ -265,7 +266,8 @@ class ModelTuner:
     def _continue(self, model: TunedModel) -> Policy:
         """The policy of this tick. The state is new if the user changed what it depends on."""
         policy = usable(model.policy, self._main.pushed.failed_k)
-        setup = (model.mode, model.static, policy)
+        # A target that the user changes costs no measurement.
+        setup = (model.mode, model.static, policy.without_targets())
         if self._main.state is None or setup != self._setup:
             resumes = self._setup is None and model.mode is TuningMode.AUTO
             base = (_last_reported(model) if resumes else None) or model.static

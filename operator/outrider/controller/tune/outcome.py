@@ -11,7 +11,7 @@ from outrider.controller.tune.launching import LaunchOutcome, LaunchReport
 from outrider.controller.tune.permission import Permission
 from outrider.controller.tune.step_time_profiles import Differing, LaunchProfile
 from outrider.telemetry.source import MetricsError
-from outrider.tuning.decision import Decision
+from outrider.tuning.decision import Decision, LatencyOutlook
 from outrider.tuning.observe.window import Observation
 from outrider_protocol.schedule import Schedule
 
@@ -70,6 +70,7 @@ class TickOutcome:
     actuated: Actuated = field(default_factory=Actuated)
     engines: EngineSummary = field(default_factory=EngineSummary)
     adaptive: bool = False  # most engines with a drafter verify adaptively
+    latency: LatencyOutlook | None = None  # the last one; None without a target of the pause between outputs
     reset: str | None = None  # why this tick reset the tuner, in a sentence; None if it did not
 
     @property

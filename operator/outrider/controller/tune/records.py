@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 
+from outrider.api.status import SLOStatus
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.traces import annotate_span
-from outrider.controller.tune.demand import Capacity, demand
+from outrider.controller.tune.demand import Capacity, LatencyDemand, demand
+from outrider.controller.tune.latency_report import first_token_is_late
 from outrider.controller.tune.outcome import TickOutcome
 from outrider_protocol.schedule import Schedule
 
 log = logging.getLogger(__name__)
 
 
-def record(outcome: TickOutcome, metrics: OwnMetrics) -> None:
-    """Count, log and trace one tick."""
+def record(outcome: TickOutcome, metrics: OwnMetrics, slo: SLOStatus | None = None) -> None:
+    """Count, log and trace one tick. slo: the latency targets as reported."""
     _count(outcome, metrics)
-    _show_demand(outcome, metrics)
+    _show_demand(outcome, metrics, slo)
     _log(outcome)
     _trace(outcome)
 
@@ -35,13 +37,18 @@ def _count(outcome: TickOutcome, metrics: OwnMetrics) -> None:
         metrics.pushes.labels("failed").inc(len(push.failed))
 
 
-def _show_demand(outcome: TickOutcome, metrics: OwnMetrics) -> None:
+def _show_demand(outcome: TickOutcome, metrics: OwnMetrics, slo: SLOStatus | None) -> None:
     model = outcome.model
+    latency = LatencyDemand(
+        largest_batch=0.0 if outcome.latency is None else outcome.latency.largest_batch,
+        first_token_late=first_token_is_late(outcome, slo),
+    )
     needs = demand(
         outcome.observed.observations,
         replicas=len(model.pods),
         table=Schedule.constant(0) if outcome.without_drafter else outcome.actuated.in_force or model.static,
         capacity=Capacity(outcome.engines.max_num_seqs, model.max_num_batched_tokens, model.ranks),
+        latency=latency,
     )
     if needs is not None:
         metrics.demand.show(

@@ -23,6 +23,7 @@ from outrider.api.speculation import Verification
 from outrider.api.status import (
     AppliedRow,
     DecisionRecord,
+    SLOStatus,
     SpeculationState,
     SpeculationStatus,
     Speedup,
@@ -33,9 +34,11 @@ from outrider.api.status import (
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import statements
 from outrider.controller.tune.drafter_health import Answers
+from outrider.controller.tune.latency_report import slo_status
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.step_time_profiles import describe
 from outrider.tuning.decision import Acceptance, Decision, Kind
+from outrider.tuning.latency_targets import RecentLatencies
 from outrider.tuning.observe.window import Window
 from outrider.tuning.report import pooled_acceptance
 
@@ -68,12 +71,15 @@ class TunerReport:
     """The last measured one, also while the pods have no drafter."""
     windows: tuple[Window, ...] = field(default=(), repr=False)
     """Those of the last minute."""
+    slo: SLOStatus | None = None
+    """Latency targets; None without any."""
+    latencies: RecentLatencies = field(default_factory=RecentLatencies, repr=False)
 
     @classmethod
     def continued(cls, status: Status) -> TunerReport:
         """The report in the status of an earlier process."""
         own = tuple(c for c in status.conditions if c.type in conditions_owned_by(Manager.TUNER))
-        found = cls(conditions=own, decisions=tuple(status.decisions))
+        found = cls(conditions=own, decisions=tuple(status.decisions), slo=status.slo)
         if status.speculation is None:
             return found
         return replace(found, speculation=status.speculation, speedup=status.speculation.speedup)
@@ -89,6 +95,7 @@ class TunerReport:
             "conditions": [dump(condition) for condition in self.conditions],
             "speculation": dump(self.speculation),
             "decisions": [dump(record) for record in self.decisions],
+            **({} if self.slo is None else {"slo": dump(self.slo)}),
         }
 
 
@@ -98,9 +105,13 @@ def report(outcome: TickOutcome, before: TunerReport) -> TunerReport:
     acceptance = pooled_acceptance(windows)
     known = before if outcome.reset is None else _without_measurements(before)
     speedup = (_speedup(outcome.decision) or known.speedup) if outcome.model.pods else None
+    latencies = before.latencies.after(
+        (seen for seen in outcome.observed.observations if isinstance(seen, Window)), outcome.now
+    )
     said = statements(
         outcome,
         before=known.conditions,
+        latencies=latencies,
         acceptance=acceptance,
         answers=Answers.of(windows),
         speedup=speedup,
@@ -111,6 +122,8 @@ def report(outcome: TickOutcome, before: TunerReport) -> TunerReport:
         decisions=_decisions(outcome, known.decisions),
         speedup=speedup,
         windows=windows,
+        slo=slo_status(outcome, latencies),
+        latencies=latencies,
     )
 
 

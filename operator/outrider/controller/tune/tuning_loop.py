@@ -257,7 +257,7 @@ class TuningLoop:
         tuned.writes.emit(tuned.model, events(outcome, before=before, after=tuned.reported))
         tuned.store.save(tuned.model, tuner.snapshot, now=outcome.now)
         tuned.writes.report(tuned.model, tuned.reported, now=outcome.now)
-        record(outcome, self._metrics)
+        record(outcome, self._metrics, tuned.reported.slo)
 
     async def _begin(self, tuned: _Tuned) -> ModelTuner | None:
         """A tuner with the stored state of an earlier process; None while that is being read."""
