@@ -81,7 +81,8 @@ class EffectiveReason(Reason):
     SOFT_OFF = (
         "SoftOff",
         Need.NOTE,
-        "K is 0 because no draft length pays at this load. The drafter stays loaded.",
+        "K is 0 because no draft length pays at this load, or none keeps the target of the pause between "
+        "outputs. The drafter stays loaded.",
     )
 
 

@@ -91,6 +91,11 @@ class RecentLatencies:
         return RecentLatencies(tuple(each for each in ticks if 0 <= now - each.at < RECENT_SECONDS))
 
     @property
+    def measured(self) -> bool:
+        """Whether any engine was measured."""
+        return bool(self.ticks)
+
+    @property
     def inter_token(self) -> Latencies | None:
         """Seconds between two outputs; None without a histogram."""
         return pooled(each.inter_token for each in self.ticks)

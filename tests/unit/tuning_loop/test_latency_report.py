@@ -158,6 +158,11 @@ def test_a_percentile_above_all_edges_has_no_upper_one() -> None:
     assert found.summary == "p90 between two outputs is above 75 ms, limit 30 ms"
 
 
+def test_before_the_first_measurement_no_histogram_is_missed() -> None:
+    found = condition(a_tick(), RecentLatencies())
+    assert (found.status, found.reason) == (ConditionStatus.UNKNOWN, SLOReason.TOO_FEW)
+
+
 def test_without_a_histogram_the_status_has_the_target_alone() -> None:
     found = condition(a_tick(), recent())
     assert (found.status, found.reason) == (ConditionStatus.UNKNOWN, SLOReason.NO_HISTOGRAM)

@@ -152,7 +152,9 @@ def _effective(
         return None if outcome.model.mode is TuningMode.OFF else _again(last)
     k = _k_in_force(outcome, decision)
     if k == 0:
-        message = "K is 0, because no draft length pays at this load."
+        limited = outcome.latency is not None and not any(outcome.latency.keeping)
+        why = "keeps the target of the pause between outputs" if limited else "pays"
+        message = f"K is 0, because no draft length {why} at this load."
         chosen = decision.num_speculative_tokens == 0
         return ConditionUpdate(FALSE, EffectiveReason.SOFT_OFF, message) if chosen else None
     if speedup is None or speedup.low is None or speedup.high is None:

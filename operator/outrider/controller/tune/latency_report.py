@@ -12,6 +12,7 @@ from outrider.api.status import LatencyStatus, SLOStatus
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.latency_targets import LatencyTarget, MeasuredLatency, RecentLatencies, judged
+from outrider.tuning.observe.latencies import Latencies
 from outrider.tuning.observe.window import Window
 
 _PAUSE, _FIRST = "between two outputs", "to the first token"
@@ -99,10 +100,18 @@ def _judgements(outcome: TickOutcome, recent: RecentLatencies) -> Iterator[_Judg
     if not outcome.model.pods:
         return
     if (target := targets.inter_token) is not None:
-        measured = _with_estimate(judged(recent.inter_token, target), outcome)
+        measured = _with_estimate(_judged(recent, recent.inter_token, target), outcome)
         yield _Judgement(_PAUSE, target, measured, SLOReason.INTER_TOKEN_LATENCY)
     if (target := targets.first_token) is not None:
-        yield _Judgement(_FIRST, target, judged(recent.first_token, target), SLOReason.TIME_TO_FIRST_TOKEN)
+        measured = _judged(recent, recent.first_token, target)
+        yield _Judgement(_FIRST, target, measured, SLOReason.TIME_TO_FIRST_TOKEN)
+
+
+def _judged(
+    recent: RecentLatencies, histogram: Latencies | None, target: LatencyTarget
+) -> MeasuredLatency | None:
+    """As `judged`. While no engine was measured, no histogram is missing."""
+    return judged(histogram, target) if recent.measured else MeasuredLatency(0.0, inf, 0.0, None)
 
 
 def _with_estimate(measured: MeasuredLatency | None, outcome: TickOutcome) -> MeasuredLatency | None:

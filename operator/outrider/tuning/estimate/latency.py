@@ -11,8 +11,8 @@ from outrider.tuning.tick_context import TickContext
 
 _TICK = 0.05
 """Error of the log of a percentile of one tick."""
-_OFF = (0.7, 1.4)
-"""Bounds of the error of the ratio of steps with a prompt, as factors."""
+_MOST = 1.4
+"""Factor by which more steps may have a prompt than estimated."""
 
 
 def learn_latency(context: TickContext) -> TickContext:
@@ -38,13 +38,18 @@ def learn_latency(context: TickContext) -> TickContext:
 
 
 def _measured(tail: LatencyPercentile, context: TickContext) -> LatencyPercentile:
-    """The tail with this tick's histogram, if there is one."""
+    """The tail with this tick's histogram, if there is one.
+
+    Where the percentile may be a step with a prompt, it says nothing of the tail of the other steps.
+    """
     histogram = pooled(window.latencies for window in context.windows)
     measured = None if histogram is None else histogram.quantile(tail.quantile)
     if measured is None:
         return tail
-    low, middle, high = (_expected(tail, context, factor) for factor in (_OFF[0], 1.0, _OFF[1]))
-    return tail.after(measured[0] - middle, measured[1] - middle, _TICK + high - low)
+    without, expected = (_expected(tail, context, factor) for factor in (0.0, _MOST))
+    if expected - without > _TICK:
+        return tail
+    return tail.after(measured[0] - without, measured[1] - without, _TICK)
 
 
 def _with_prompts(tail: LatencyPercentile, context: TickContext) -> LatencyPercentile:
