@@ -98,6 +98,18 @@ class SpeculativeModel(ApiModel):
         return len(name) <= MAX_NAME_LENGTH and re.fullmatch(_NAME_PATTERN, name) is not None
 
     @rule(
+        "!has(self.spec.model) || !has(self.spec.engine) || !has(self.spec.engine.loraAdapters) || "
+        "has(self.spec.model.servedName) || "
+        "self.spec.engine.loraAdapters.all(a, a.name != self.metadata.name)",
+        "spec.engine.loraAdapters: clients send '{metadata.name}' for the model itself; give the adapter "
+        "another name, or set spec.model.servedName",
+    )
+    def _its_adapters_have_other_names(self) -> bool:
+        if self.spec.model.served_name is not None:
+            return True
+        return all(adapter.name != self.metadata.name for adapter in self.spec.engine.lora_adapters)
+
+    @rule(
         "!has(self.spec.engine) || !has(self.spec.engine.kvTransferPeer) || "
         "self.spec.engine.kvTransferPeer != self.metadata.name",
         "spec.engine.kvTransferPeer: '{metadata.name}' is this model; name the model at the other end",

@@ -119,6 +119,25 @@ STOCK_IMAGE = (
 ``public.ecr.aws/…/vllm-cpu-release-repo``, ``rocm/vllm``, ``nvcr.io/nvidia/vllm``."""
 
 
+class LoraAdapter(ApiModel):
+    """A LoRA adapter of the model that each engine loads at its start."""
+
+    name: ServedName
+    """The name that clients send as `model` to use it."""
+    uri: Uri
+    """Address of the adapter: hf://org/name, oci://registry/image:tag#folder, pvc://claim/path or
+    file:///path. Not s3://."""
+
+    @rule(
+        "!self.uri.startsWith('s3://')",
+        "spec.engine.loraAdapters: Outrider downloads only model and drafter from a bucket, and {uri} is in "
+        "one; put the adapter on hf://, oci://, pvc:// or file://",
+        field=".uri",
+    )
+    def _engines_can_read_it(self) -> bool:
+        return not self.uri.startswith("s3://")
+
+
 class Engine(ApiModel):
     """The inference engine in each pod."""
 
@@ -145,6 +164,14 @@ class Engine(ApiModel):
     """Flags of the engine without leading dashes. Example: `max-num-seqs: 64`. True sets a flag and false its
     `--no-` form. A list gives several values, and an object is passed as JSON. A missing key leaves the flag
     to vLLM. Admission refuses flags that other fields set."""
+    lora_adapters: Annotated[
+        list[LoraAdapter],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = Field(default_factory=list)
+    """LoRA adapters. An engine that cannot load one does not start. A change restarts the engines."""
     kv_transfer_peer: Name | None = None
     """SpeculativeModel in this namespace at the other end of the KV connector: the decode side of a prefill
     side, or the reverse. Outrider does not roll out speculation that differs between both."""
@@ -155,6 +182,15 @@ class Engine(ApiModel):
     def image_is_stock(self) -> bool:
         """Whether the named image is vLLM's own, by its name."""
         return self.image is not None and re.fullmatch(STOCK_IMAGE, self.image) is not None
+
+    @rule(
+        "!has(self.loraAdapters) || "
+        "self.loraAdapters.all(a, self.loraAdapters.exists_one(b, b.name == a.name))",
+        "spec.engine.loraAdapters: every adapter needs a name of its own",
+        field=".loraAdapters",
+    )
+    def _adapters_differ(self) -> bool:
+        return len({adapter.name for adapter in self.lora_adapters}) == len(self.lora_adapters)
 
 
 class DeviceClaim(ApiModel):
@@ -188,7 +224,7 @@ class Resources(ApiModel):
 def _stored_default(part: type[ApiModel]) -> FieldInfo:
     # Stored at creation, so an operator with other defaults does not restart what runs already.
     default: JsonDict = part().model_dump(mode="json", by_alias=True, exclude_none=True)
-    return FieldInfo(json_schema_extra={"default": {k: v for k, v in default.items() if v != {}}})
+    return FieldInfo(json_schema_extra={"default": {k: v for k, v in default.items() if v not in ({}, [])}})
 
 
 def _no_model() -> Model:
@@ -288,6 +324,7 @@ class Spec(ApiModel):
 
     @rule(
         "!has(self.target) || (!has(self.engine.image) && !has(self.engine.args) && self.engine.port == 8000 "
+        "&& !has(self.engine.loraAdapters) && !has(self.engine.kvTransferPeer) "
         f"&& self.engine.modelRunner == 'Auto' && {_as_by_default('parallelism', Parallelism)})",
         "spec.engine: Outrider does not launch the engines of spec.target; leave out engine and parallelism, "
         "and write their port into spec.target.port",
@@ -296,6 +333,7 @@ class Spec(ApiModel):
     def _targets_have_engines_of_their_owner(self) -> bool:
         engine = self.engine
         own = engine.image is None and not engine.args and engine.port == Engine().port
+        own = own and not engine.lora_adapters and engine.kv_transfer_peer is None
         standard = engine.model_runner is ModelRunner.AUTO and self.parallelism == Parallelism()
         return self.target is None or (own and standard)
 
@@ -441,6 +479,27 @@ class Spec(ApiModel):
     )
     def _pooling_models_draft_nothing(self) -> bool:
         return self.speculation.method is Method.NONE or not pools(self.engine.args)
+
+    @rule(
+        f"{_OWN}!has(self.engine.loraAdapters) || size(self.engine.loraAdapters) == 0 || "
+        "!has(self.speculation.verification) || self.speculation.verification == 'Fixed'",
+        "spec.engine.loraAdapters: vLLM has no adaptive verification with LoRA; set "
+        "speculation.verification: Fixed",
+        field=".engine.loraAdapters",
+    )
+    def _adapters_are_verified_in_full(self) -> bool:
+        return not self.engine.lora_adapters or not self.speculation.may_verify_adaptively
+
+    @rule(
+        f"{_OWN}!has(self.engine.loraAdapters) || self.engine.loraAdapters.all(a, "
+        "(!has(self.model.servedName) || self.model.servedName != a.name) && "
+        "(!has(self.model.servedAliases) || !(a.name in self.model.servedAliases)))",
+        "spec.engine.loraAdapters: an adapter has a name of the model; give each a name of its own",
+        field=".engine.loraAdapters",
+    )
+    def _adapters_have_names_of_their_own(self) -> bool:
+        names = {self.model.served_name, *self.model.served_aliases}
+        return names.isdisjoint(adapter.name for adapter in self.engine.lora_adapters)
 
     @rule(
         f"{_OWN}self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",

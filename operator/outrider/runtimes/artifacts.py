@@ -22,13 +22,13 @@ def path_in_pod(uri: str) -> str:
 
 
 def claims(spec: Spec) -> tuple[str, ...]:
-    """The PersistentVolumeClaims that hold model and drafter, each once."""
+    """The PersistentVolumeClaims that hold model, drafter and adapters, each once."""
     locations = [parse_uri(uri) for uri in _uris(spec)]
     return tuple(dict.fromkeys(location.claim for location in locations if location.claim is not None))
 
 
 def images(spec: Spec) -> tuple[str, ...]:
-    """The images that hold model and drafter, each once."""
+    """The images that hold model, drafter and adapters, each once."""
     locations = [parse_uri(uri) for uri in _uris(spec)]
     return tuple(dict.fromkeys(location.image for location in locations if location.image is not None))
 
@@ -39,7 +39,7 @@ def image_folder(image: str) -> str:
 
 
 def uses_hub(spec: Spec) -> bool:
-    """The engine itself downloads model or drafter from the Hugging Face hub; their size is not known."""
+    """The engine itself downloads weights or adapters from the Hugging Face hub; their size is not known."""
     return any(parse_uri(uri).scheme is Scheme.HF for uri in _uris(spec))
 
 
@@ -50,4 +50,5 @@ def each_pod_downloads(spec: Spec) -> bool:
 
 def _uris(spec: Spec) -> tuple[str, ...]:
     drafter = spec.speculation.drafter
-    return (spec.model.uri,) if drafter is None else (spec.model.uri, drafter.uri)
+    drafters = () if drafter is None else (drafter.uri,)
+    return (spec.model.uri, *drafters, *(adapter.uri for adapter in spec.engine.lora_adapters))

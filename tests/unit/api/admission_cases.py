@@ -537,6 +537,8 @@ LAUNCHES = (
 
 POOLS_WITH_DRAFTS = "the model gives embeddings or scores and generates no tokens"
 VLLMS = "mirror.example/vllm/vllm-openai:v0.33.0"
+ADAPTER = {"name": "legal", "uri": "hf://org/qwen-legal-lora"}
+
 ENGINES = (
     _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
     _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
@@ -563,6 +565,42 @@ ENGINES = (
     _spec("a tag as version", "write three numbers, such as 0.33.0", engine={"version": "latest"}),
     _spec("two numbers as version", "'0.33' is not a version", engine={"version": "0.33"}),
     _spec("a version of a build", engine={"version": "0.33.0.post1+cu129"}),
+    _spec(
+        "LoRA adapters", engine={"loraAdapters": [ADAPTER, ADAPTER | {"name": "sql", "uri": "pvc://a/sql"}]}
+    ),
+    _spec(
+        "an adapter in a bucket",
+        "downloads only model and drafter from a bucket",
+        engine={"loraAdapters": [ADAPTER | {"uri": "s3://models/legal"}]},
+    ),
+    _spec(
+        "an adapter without a place", "spec.engine.loraAdapters", engine={"loraAdapters": [{"name": "sql"}]}
+    ),
+    _spec("an adapter of no name", "is not a name", engine={"loraAdapters": [ADAPTER | {"name": "a b"}]}),
+    _spec("an adapter twice", "spec.engine.loraAdapters", engine={"loraAdapters": [ADAPTER, ADAPTER]}),
+    _spec(
+        "an adapter with the name of the object",
+        "clients send 'qwen' for the model itself",
+        engine={"loraAdapters": [ADAPTER | {"name": "qwen"}]},
+    ),
+    _spec(
+        "an adapter with a name of the model",
+        "an adapter has a name of the model",
+        model={"servedAliases": ["legal"]},
+        engine={"loraAdapters": [ADAPTER]},
+    ),
+    _spec(
+        "adapters with adaptive verification",
+        "vLLM has no adaptive verification with LoRA",
+        speculation={"verification": "Adaptive"},
+        engine={"loraAdapters": [ADAPTER]},
+    ),
+    _spec(
+        "adapters while verification is compared",
+        "vLLM has no adaptive verification with LoRA",
+        speculation={"verification": "Auto"},
+        engine={"loraAdapters": [ADAPTER]},
+    ),
     _spec("the other side of a KV connector", engine={"kvTransferPeer": "qwen-prefill"}),
     _spec(
         "a model as its own other side",

@@ -12,6 +12,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Model, Spec
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan.names import weights_claim
+from outrider.runtimes.artifacts import uses_hub
 
 MODEL = "model"
 DRAFTER = "drafter"
@@ -89,6 +90,8 @@ def brought(needs: Needs, weights: WeightsStatus | None) -> bool:
 def from_the_volume(spec: Spec, needs: Needs, weights: WeightsStatus | None) -> Spec:
     """``spec`` as engines carry it out: downloaded weights lie in a claim, and need no hub and no token.
 
+    A LoRA adapter of the hub needs both.
+
     weights: None where only the mounts matter.
     """
     roles = {artifact.role for artifact in needs.artifacts}
@@ -98,7 +101,8 @@ def from_the_volume(spec: Spec, needs: Needs, weights: WeightsStatus | None) -> 
     if DRAFTER in roles and drafter is not None:
         drafter = drafter.model_copy(update=_in_claim(needs, None if weights is None else weights.drafter))
     speculation = spec.speculation.model_copy(update={"drafter": drafter})
-    return spec.model_copy(update={"model": _without_token(model), "speculation": speculation})
+    there = spec.model_copy(update={"model": model, "speculation": speculation})
+    return there if uses_hub(there) else there.model_copy(update={"model": _without_token(model)})
 
 
 def _in_claim(needs: Needs, artifact: ArtifactStatus | None) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.text import shortened
 from outrider.runtimes.artifacts import path_in_pod
+from outrider.runtimes.vllm import lora
 from outrider.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
 from outrider.runtimes.vllm.launch_table import launch_table, stock_table
 from outrider.runtimes.vllm.limits import (
@@ -64,6 +65,7 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     flags |= _parallelism(spec)
     if own_value(own, "shutdown-timeout") is None:
         flags["shutdown-timeout"] = SHUTDOWN_TIMEOUT
+    flags |= lora.flags(spec)
     config = speculative_config(spec, table=table)
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))

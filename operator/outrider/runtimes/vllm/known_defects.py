@@ -281,8 +281,8 @@ KNOWN_DEFECTS: tuple[KnownDefect, ...] = (
         "compare with `outrider verify` before you rely on it, or set method none",
         (20284, 26679),
         Severity.ADVISED,
-        "engine.args has enable-lora",
-        lambda launch: launch.sets("enable-lora", "lora-modules"),
+        "the spec has loraAdapters, or engine.args has enable-lora",
+        lambda launch: bool(launch.spec.engine.lora_adapters) or launch.sets("enable-lora", "lora-modules"),
         since=(0, 26),
     ),
     KnownDefect(

@@ -19,6 +19,7 @@ from outrider.runtimes.vllm import (
     known_defects,
     kv_transfer,
     limits,
+    lora,
     methods,
     nodes,
     one_k,
@@ -86,6 +87,7 @@ class Vllm:
             or runner.runner_refusal(spec)
             or heads.refusal(spec, weights)
             or kv_transfer.refusal(spec)
+            or lora.refusal(spec)
             or known_defects.refusal(spec, weights)
         )
 
