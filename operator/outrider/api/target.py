@@ -134,8 +134,8 @@ class WorkloadReference(ApiModel):
             f"(self.kind == '{kind}' && self.apiVersion in {list(versions)})"
             for kind, versions in API_VERSIONS.items()
         ),
-        "spec.target.workload.apiVersion: {apiVersion} has no kind {kind} that Outrider reads; write "
-        + ", ".join(f"{versions[-1]} for {kind}" for kind, versions in API_VERSIONS.items()),
+        "spec.target.workload.apiVersion: {apiVersion} has no kind {kind} that Outrider reads. "
+        + ". ".join(f"{kind} is in {versions[-1]}" for kind, versions in API_VERSIONS.items()),
         field=".apiVersion",
     )
     def _version_has_the_kind(self) -> bool:

@@ -341,7 +341,7 @@ def test_a_limited_request_has_no_trimmed_drafts() -> None:
 def test_the_fast_loop_counts_only_requests_that_may_verify_all_drafts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A withheld draft is no rejected one."""
+    """A withheld draft does not count as rejected."""
     counted: list[tuple[int, int, Sequence[float]]] = []
     monkeypatch.setattr(FastLoop, "count", lambda _, *given: counted.append(given))
     engine = an_engine(k=3)
