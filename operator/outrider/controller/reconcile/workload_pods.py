@@ -1,6 +1,7 @@
 """The pods of an object that `spec.target.workload` names, by a label selector. Pure.
 
-Sources of the labels: LeaderWorkerSet v0.7, KServe v0.17 and the Gateway API Inference Extension v1.
+Sources of the labels: the constants of LeaderWorkerSet and of KServe (``pkg/constants/constants.go``), and the
+Gateway API Inference Extension v1. No release of KServe ran with this.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _actuation(outcome: TickOutcome) -> ConditionUpdate | None:
         return ConditionUpdate(TRUE, ActuationReason.CONVERGED, message)
     if push.impossible is not None:
         reason = ActuationReason.LIVE_TUNING_IMPOSSIBLE
-        advice = 'To end this, set spec.speculation.tuning.mode: "Off".'
+        advice = 'To end this, set tuning.mode: "Off".'
     elif push.unreachable:
         reason, advice = ActuationReason.ENGINE_UNREACHABLE, "Outrider retries at the next tick."
     else:
