@@ -200,7 +200,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(VLLM_CONFIG, "VllmConfig", ("model_config",)),
         Holds("vllm/config/model.py", "ModelConfig", ("served_model_name",)),
     ),
-    # K limits of requests. Drafts of a request are its list at the time of the step, and shorter ones are usual.
+    # K limits of requests. Drafts of a request are its list at the step; shorter ones are usual.
     *of(
         "vllm_adapter/sampling_params.py",
         Defines(SAMPLING, "SamplingParams.from_optional"),

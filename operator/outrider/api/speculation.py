@@ -348,15 +348,6 @@ class Speculation(ApiModel):
     def _skipped_drafters_can_catch_up(self) -> bool:
         return self.tuning.k0 is not K0.SKIP or self.method is Method.DRAFT_MODEL
 
-    @rule(
-        "!has(self.tuning) || !has(self.tuning.slo) || self.method != 'none'",
-        "spec.speculation.tuning.slo: method none has no K to choose, so Outrider does not measure this "
-        "model; leave slo out, or name a method",
-        field=".tuning",
-    )
-    def _slo_has_a_method(self) -> bool:
-        return self.tuning.slo is None or self.method is not Method.NONE
-
     @property
     def live(self) -> bool:
         """The engine can change K of this method while it runs."""

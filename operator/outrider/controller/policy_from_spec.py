@@ -14,7 +14,8 @@ from outrider_protocol.methods import TRAITS
 
 _NO_DEVIATION = 1e-3
 _PAUSE_WEIGHT = 0.25
-"""Weight of the pause with objective Latency. Pauses twice as long must bring 2 ^ 0.25 = 1.19 times the goodput (decision 83)."""
+"""Weight of the pause with objective Latency. Pauses twice as long must
+bring 2 ^ 0.25 = 1.19 times the goodput (decision 83)."""
 
 
 def require_tunable(spec: Spec) -> None:

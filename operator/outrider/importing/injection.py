@@ -40,7 +40,7 @@ from outrider_protocol.environment import (
     PUBLIC_KEY_FILE_VARIABLE,
     SELF_TEST_FILE_VARIABLE,
 )
-from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, version_text
+from outrider_protocol.releases import DEFAULT_RELEASE, NEWEST_VERSION, OLDEST_VERSION, version_text
 
 KEY_VOLUME = "outrider-schedule"
 """Volume with the public key of the SpeculativeModel, once that exists."""
@@ -166,7 +166,7 @@ def _model(workload: Workload, container: Json, wanted: Injection) -> Speculativ
     if release_of(image) is None:
         raise ImportRefused(
             f"the image {image} names no release of vLLM, on which the ways to change K depend; name one by "
-            "its tag, such as v0.33.0"
+            f"its tag, such as v{DEFAULT_RELEASE}"
         )
     words = engine_command(
         words_of(container, "command"),
@@ -270,7 +270,7 @@ def _configured(given: str, table: object) -> str | None:
     """The configuration with the table, as it is written where it has one; None for other text."""
     try:
         config = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(config, dict):
         return None

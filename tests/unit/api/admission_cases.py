@@ -443,7 +443,7 @@ TUNING = (
     ),
     _speculation(
         "targets without a method",
-        "spec.speculation.tuning.slo: method none has no K to choose",
+        "spec.speculation: method none drafts nothing",
         method="none",
         drafter=None,
         numSpeculativeTokens=None,

@@ -315,7 +315,7 @@ def test_bad_input_ends_with_2_and_one_line(arguments: tuple[str, ...], complain
     ("text", "complaint"),
     [
         ("a: [", "is not YAML"),
-        ("kind: SpeculativeModel\nmetadata: {name: x}\nspec: {}", "spec.model: is required"),
+        ("kind: SpeculativeModel\nmetadata: {name: x}\nspec: {}", "spec.model: write the model to serve"),
         ("[" * 2_000, "is not YAML"),
         ("- 1", "holds no SpeculativeModel"),
         ("{kind: SpeculativeModel}\n---\n{kind: SpeculativeModel}", "holds 2 objects"),

@@ -30,6 +30,7 @@ ELSEWHERE: Mapping[str, str] = {
     "controller/kept_fields.py": "what the operator itself put together",
     "importing/documents.py": "a file of `outrider import`, whose text and values its reader bounds",
     "importing/flags.py": "one flag of that file",
+    "importing/injection.py": "one flag of a file of `outrider inject`, which the same reader bounds",
     "importing/speculation.py": "one flag of that file",
     "runtimes/vllm/additions.py": "flags of a spec, which was bounded as a whole before",
     "controller/tune/tuning_loop.py": "the tuner store, which reads by its own reader",

@@ -254,6 +254,14 @@ def _clock(lease: JsonObject) -> NodeClock | None:
 
 _CHILD = ("get", "list", "watch", "create", "patch")
 
+_OF_TARGETS = (
+    ("apps", "statefulsets"),
+    ("serving.kserve.io", "inferenceservices"),
+    ("serving.kserve.io", "llminferenceservices"),
+    ("inference.networking.k8s.io", "inferencepools"),
+)
+"""What `spec.target` may name, besides the kinds that Outrider creates."""
+
 OF_THE_OPERATOR = tuple(
     Right(group, resource, verb)
     for group, resource, verbs in (
@@ -266,6 +274,7 @@ OF_THE_OPERATOR = tuple(
         (PODS.group, PODS.plural, ("list", "watch")),
         (REPLICA_SETS.group, REPLICA_SETS.plural, ("list",)),
         (EVENTS.group, EVENTS.plural, ("create",)),
+        *((group, plural, ("get",)) for group, plural in _OF_TARGETS),
     )
     for verb in verbs
 )

@@ -7,7 +7,6 @@ cluster. It lists them at each reconcile, every few seconds.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,6 +46,8 @@ from outrider.engine.client import EngineAddress, EngineClient
 from outrider.engine.errors import EngineDefect, EngineError
 from outrider.engine.signing import SigningKey
 from outrider.engine.state import EngineState
+from outrider.foreign.readers import TABLE_FILE
+from outrider.foreign.reading import read_json
 from outrider.plan import ControlKeys
 from outrider.plan.names import PLUGIN_ANNOTATION, schedule_config_map
 from outrider.plan.target import target_children
@@ -257,7 +258,7 @@ class Targets:
         if text is None:
             return None
         try:
-            return Schedule.from_wire(json.loads(text))
+            return Schedule.from_wire(read_json(TABLE_FILE, text))
         except ValueError:
             return None  # written by hand
 

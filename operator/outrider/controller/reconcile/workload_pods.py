@@ -1,7 +1,7 @@
 """The pods of an object that `spec.target.workload` names, by a label selector. Pure.
 
-Sources of the labels: the constants of LeaderWorkerSet and of KServe (``pkg/constants/constants.go``), and the
-Gateway API Inference Extension v1. No release of KServe ran with this.
+Sources of the labels: the constants of LeaderWorkerSet and of KServe (``pkg/constants/constants.go``), and
+the Gateway API Inference Extension v1. No release of KServe ran with this.
 """
 
 from __future__ import annotations

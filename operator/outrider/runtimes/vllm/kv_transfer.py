@@ -6,7 +6,6 @@ Source of names and roles: vLLM 0.32.0, `vllm.config.kv_transfer.KVTransferConfi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +13,8 @@ from enum import StrEnum
 from outrider.api.engine_args import moves_cache
 from outrider.api.spec import Spec
 from outrider.api.tuning import TuningMode
+from outrider.foreign.readers import ENGINE_ARGS
+from outrider.foreign.reading import read_json
 from outrider.runtimes.vllm.limits import canonical
 from outrider_protocol.methods import TRAITS, Method
 
@@ -86,7 +87,7 @@ def _config(spec: Spec) -> Mapping[str, object]:
             found[path.replace("-", "_")] = value
             continue
         try:
-            whole = json.loads(value) if isinstance(value, str) else None
+            whole = read_json(ENGINE_ARGS, value) if isinstance(value, str) else None
         except ValueError:
             whole = None
         if not isinstance(whole, dict):
