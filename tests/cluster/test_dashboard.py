@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin
 
 NAME, LOST = "seen", "lost"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
+KEPT_BY_EVERY_K = {"interTokenLatency": {"limit": "1s"}, "timeToFirstToken": {"limit": "1m"}}
 SECONDS = 180.0
 WITHOUT_DATA = {"Trimmed drafts"}
 """Only adaptive verification has these, which needs a GPU. `tests/contract` counts them."""
@@ -49,6 +50,7 @@ async def sender() -> AsyncIterator[Sender]:
     """A model whose table begins without drafts, so that the tuner has something to do, and its client."""
     manifest = knowing_broken_text(read_twin())
     manifest["spec"]["speculation"]["schedule"] = NO_DRAFTS
+    manifest["spec"]["speculation"].setdefault("tuning", {})["slo"] = KEPT_BY_EVERY_K
     with deploying() as deploy:
         deploy(manifest, NAME)
         async with sending_to(manifest) as sender:
