@@ -188,10 +188,10 @@ class ModelTuner:
             self._main.follow_profiles(drafting, infos)
         decides = tick.decides and reset is None
         decision = self._decide(tick, observed, apart, compared) if decides else None
-        wanted = self._wanted(tick, decision)
+        wanted = self._wanted(tick, decision, self._tuner_state)
         teaching = self._main.teaching(model, rule, decision, drafting, self._engine_infos.known)
         push, counterpart, infos = await asyncio.gather(
-            self._push(tick, drafting, wanted, teaching),
+            self._push(tick, self._main, drafting, wanted, teaching),
             self._tune_others(tick, others, compared, observed, decides=decides),
             self._engine_infos.of(reporting),
         )
@@ -259,7 +259,7 @@ class ModelTuner:
             decision = side.decided(decide(replace(context, other_launch=compared)))
         wanted = self._wanted(tick, decision, side.state)
         teaching = side.teaching(model, tick.permission, decision, pods, self._engine_infos.known)
-        push = await self._push(tick, pods, wanted, teaching, side)
+        push = await self._push(tick, side, pods, wanted, teaching)
         await self._probe(tick, decision, push)
         return decision
 
@@ -328,7 +328,7 @@ class ModelTuner:
         self._bare.follow([pod for pod in model.pods if not pod.drafts], now)
         if measured is None or isinstance(measured, MetricsError):
             return (), (), ()
-        model, age = tick.model, self._timing.max_sample_age
+        age = self._timing.max_sample_age
         metrics = PodMetricsReader(model.namespace, model.metrics, measured, now, age)
         bare = self._bare.observe(metrics)
         if not model.can.live_schedule:
@@ -371,29 +371,28 @@ class ModelTuner:
             tick_seconds=self._timing.tick,
         )
 
-    def _wanted(self, tick: _Tick, decision: Decision | None, state: TunerState | None = None) -> Schedule:
-        """The schedule of a side. state: of the other one; None: the main one."""
+    def _wanted(self, tick: _Tick, decision: Decision | None, state: TunerState) -> Schedule:
+        """The schedule of a side. state: of that side."""
         if not tick.model.can.live_schedule:
             return launched_table(tick.model)
         if tick.permission.table is not None:
             return tick.permission.table
         if tick.model.mode is not TuningMode.AUTO:
             return tick.model.static
-        return (state or self._tuner_state).schedule if decision is None else decision.schedule
+        return state.schedule if decision is None else decision.schedule
 
     async def _push(
         self,
         tick: _Tick,
+        side: LaunchSide,
         pods: Sequence[EnginePod],
         wanted: Schedule,
         teaching: Teaching,
-        side: LaunchSide | None = None,
     ) -> PushReport | None:
         if not tick.model.can.live_schedule:
             return None
         model, taught = teaching.cost_model, teaching.pods
-        pushed = (side or self._main).pushed
-        return await pushed.push(pods, wanted, term=tick.term, cost_model=model, taught=taught)
+        return await side.pushed.push(pods, wanted, term=tick.term, cost_model=model, taught=taught)
 
     async def _probe(
         self, tick: _Tick, decision: Decision | None, push: PushReport | None
