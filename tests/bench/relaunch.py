@@ -27,7 +27,15 @@ from tests.bench.engine.stand_in import stand_in
 from tests.bench.results import head, write
 from tests.cluster.engines import name_of, pods_of, ready_pods
 from tests.cluster.kubectl import wait_for
-from tests.cluster.models import TWIN, Manifest, deploying, model, read_example, speculation
+from tests.cluster.models import (
+    TWIN,
+    Manifest,
+    deploying,
+    model,
+    read_example,
+    simulation,
+    speculation,
+)
 from tests.cluster.sending import Sender, sending_to
 
 NAME = "relaunched"
@@ -181,8 +189,7 @@ def _small(manifest: Manifest) -> Manifest:
 
 
 def _tell(manifest: Manifest, **told: object) -> None:
-    (container,) = manifest["spec"]["podTemplate"]["spec"]["containers"]
-    variable = next(one for one in container["env"] if one["name"] == "OUTRIDER_TWIN")
+    variable = simulation(manifest)
     variable["value"] = json.dumps(json.loads(variable["value"]) | told)
 
 

@@ -22,7 +22,7 @@ from outrider.controller.stored import state_config_map
 from tests.bench.engine.stand_in import stand_in
 from tests.bench.results import head, write
 from tests.cluster.kubectl import condition, get, has_condition, wait_for
-from tests.cluster.models import TWIN, deploying, model, read_example
+from tests.cluster.models import TWIN, deploying, model, read_example, simulation
 from tests.cluster.sending import Sender, sending_to
 
 NAME = "taxed"
@@ -105,8 +105,7 @@ def manifest(engine: str, given: float) -> dict[str, Any]:
     found["spec"]["replicas"] = 2
     found["spec"]["resources"]["requests"]["cpu"] = "50m"
     found["spec"]["speculation"]["tuning"] = {"mode": "Auto", "canary": "Allow"}
-    (container,) = found["spec"]["podTemplate"]["spec"]["containers"]
-    variable = next(one for one in container["env"] if one["name"] == "OUTRIDER_TWIN")
+    variable = simulation(found)
     variable["value"] = json.dumps(json.loads(variable["value"]) | {"idle_tax": given})
     return found
 

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.api_server import read
 from tests.cluster.kubectl import Object, operator_namespace, wait_for
-from tests.cluster.models import Manifest
+from tests.cluster.models import Manifest, simulation
 
 PROMETHEUS = "/api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query"
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,8 +63,7 @@ def wait_until_held(alert: str, *wanted: Labels, seconds: float, **labels: str) 
 
 def knowing_broken_text(manifest: Manifest) -> Manifest:
     """The same stand-in, which answers requests that ask for it with `BROKEN` text."""
-    engine = manifest["spec"]["podTemplate"]["spec"]["containers"][0]
-    (setting,) = (each for each in engine["env"] if each["name"] == "OUTRIDER_TWIN")
+    setting = simulation(manifest)
     said = json.loads(setting["value"])
     known = json.loads((ENGINES / f"{said['engine']}.json").read_text())
     texts = dict.fromkeys(known["survival"], 1)

@@ -48,6 +48,14 @@ def read_twin() -> Manifest:
     return manifest
 
 
+def simulation(manifest: Manifest) -> dict[str, str]:
+    """The variable of the container that says how its engine is simulated. The value is JSON."""
+    (container,) = manifest["spec"]["podTemplate"]["spec"]["containers"]
+    variable: dict[str, str]
+    (variable,) = (one for one in container["env"] if one["name"] == "OUTRIDER_TWIN")
+    return variable
+
+
 @contextmanager
 def deploying() -> Iterator[Deploy]:
     """Applies models; in the end each of them is deleted and has left nothing but pods that end."""

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.cluster.engines import FastLoopSeconds, fast_loop_seconds, ready_pods, state
 from tests.cluster.kubectl import Object, has_condition, wait_for
-from tests.cluster.models import Manifest, deploying, model, read_twin, speculation
+from tests.cluster.models import Manifest, deploying, model, read_twin, simulation, speculation
 from tests.cluster.sending import STRETCH_SECONDS, Sender, sending_to
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "text")]
@@ -49,9 +49,7 @@ def look() -> Object | None:
 def two_texts() -> Manifest:
     """The example of the simulated engine with two classes of text."""
     manifest = read_twin()
-    (container,) = manifest["spec"]["podTemplate"]["spec"]["containers"]
-    (variable,) = (one for one in container["env"] if one["name"] == "OUTRIDER_TWIN")
-    variable["value"] = json.dumps({"engine": SIMULATED, "noise": {"white": 0.02}})
+    simulation(manifest)["value"] = json.dumps({"engine": SIMULATED, "noise": {"white": 0.02}})
     return manifest
 
 

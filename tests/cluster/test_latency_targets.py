@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.cluster.alerts import held, wait_until_held
 from tests.cluster.engines import ready_pods, state
 from tests.cluster.kubectl import Object, apply, condition, has_condition, namespace, wait_for
-from tests.cluster.models import Manifest, deploying, k_in_force, model, read_twin, speculation
+from tests.cluster.models import Manifest, deploying, k_in_force, model, read_twin, simulation, speculation
 from tests.cluster.sending import Sender, Sent, sending_to
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "paces")]
@@ -41,9 +41,7 @@ STARTED, FOLLOWED = 180.0, 240.0
 def punctual(limit: str) -> Manifest:
     """A model whose static schedule is K=3, with a target of the pause between outputs."""
     manifest = read_twin()
-    (container,) = manifest["spec"]["podTemplate"]["spec"]["containers"]
-    (variable,) = (one for one in container["env"] if one["name"] == "OUTRIDER_TWIN")
-    variable["value"] = json.dumps({"engine": SIMULATED})
+    simulation(manifest)["value"] = json.dumps({"engine": SIMULATED})
     manifest["spec"]["engine"]["args"]["max-num-seqs"] = 4
     manifest["spec"]["speculation"] |= {
         "numSpeculativeTokens": 3,
