@@ -128,10 +128,13 @@ async def test_drafts_that_all_fail_are_seen_although_the_tuner_turns_them_off(s
     async with sender.holding(8, text=BROKEN):
         wanted = {"model_namespace": "default", "model": NAME}
         await asyncio.to_thread(wait_until_held, alert, wanted, seconds=90, model=NAME)
-        seen = await asyncio.to_thread(
+        await asyncio.to_thread(
             wait_for, "turned off", lambda: model(NAME), lambda seen: not k_in_force(seen, 8), seconds=60
         )
-    assert has_condition(seen, "DrafterHealthy", "False", "AcceptanceCollapsed")
+        collapsed = ("DrafterHealthy", "False", "AcceptanceCollapsed")
+        await asyncio.to_thread(
+            wait_for, "seen", lambda: model(NAME), lambda seen: has_condition(seen, *collapsed), seconds=60
+        )
 
 
 @pytest.mark.engine("none", "its image is missing")

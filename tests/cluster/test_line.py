@@ -127,8 +127,9 @@ async def test_prints_what_a_user_looks_for(line: Line) -> None:  # noqa: ARG001
 @pytest.mark.parametrize("k", [0, 5, 2])
 async def test_an_edited_table_is_in_force_without_a_restart(line: Line, k: int) -> None:
     edit(schedule=[{"numSpeculativeTokens": k}])
-    seen = wait_for(f"K={k}", look, lambda seen: table(seen) == f"*:{k}", seconds=30)
-    assert has_condition(seen, "ActuationConverged", "True", "Converged")
+    wait_for(f"K={k}", look, lambda seen: table(seen) == f"*:{k}", seconds=30)
+    converged = ("ActuationConverged", "True", "Converged")
+    wait_for("confirmed", look, lambda seen: has_condition(seen, *converged), seconds=30)
     sent = await line.send(streams=2, seconds=3)
     assert sent.failed == 0
     assert await line.restarts() == 0
@@ -183,8 +184,8 @@ async def test_explain_shows_the_schedule_before_and_after_a_decision(line: Line
 
 
 async def test_a_retune_leaves_the_reconcilers_part_of_status_alone(line: Line) -> None:  # noqa: ARG001
-    seen = look()
-    assert has_condition(seen, "Ready", "True", "Serving")
+    serving = ("Ready", "True", "Serving")
+    seen = wait_for("serving", look, lambda seen: has_condition(seen, *serving), seconds=30)
     assert (seen or {})["status"]["readyReplicas"] == 1
 
 
