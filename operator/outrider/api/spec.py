@@ -1,224 +1,29 @@
-"""``spec`` of a SpeculativeModel, apart from speculation."""
+"""``spec`` of a SpeculativeModel: its parts, and what must hold between them."""
 
 from __future__ import annotations
 
 import json
-import re
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
-from outrider.api.base import ApiModel, TextRule, rule, text_rules
-from outrider.api.engine_args import POOLS, EngineArgs, pools
+from outrider.api.base import ApiModel, rule
+from outrider.api.engine import STOCK_IMAGE, Engine, ModelRunner, Plugin
+from outrider.api.engine_args import POOLS, pools
+from outrider.api.model import Model
 from outrider.api.parallelism import Parallelism
+from outrider.api.pod_resources import Resources
 from outrider.api.pod_template import PodTemplate
-from outrider.api.quantity import MAX_PODS, ContextLength, Name, Quantity, Uri, Version
+from outrider.api.quantity import MAX_PODS
 from outrider.api.rollout import OnFailure, Rollout
 from outrider.api.speculation import Speculation, Verification
 from outrider.api.target import Target
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.weights import Cache
 from outrider_protocol.methods import PIPELINED, Method
-from outrider_protocol.releases import DEFAULT_RELEASE
 from outrider_protocol.schedule import Schedule
-
-ServedName = Annotated[
-    str,
-    Field(min_length=1, max_length=253),
-    *text_rules(
-        TextRule(
-            "[^ ,-][^ ,]*",
-            "'{}' is not a name of a model: names have no blanks or commas, and do not begin with a dash. "
-            "Write one name into servedName, and others into servedAliases",
-        )
-    ),
-]
-
-
-class SecretKey(ApiModel):
-    """A key of a Secret in the model's namespace."""
-
-    name: Name
-    """Name of the Secret."""
-    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] = "token"
-    """Key in the Secret."""
-
-
-class Model(ApiModel):
-    """The model that is served."""
-
-    uri: Uri
-    """Address of the model's weights: hf://org/name, s3://bucket/folder, oci://registry/image:tag#folder,
-    pvc://claim/path or file:///path."""
-    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// model; pin a commit in production. For an s3:// model, the revision
-    in status.weights; Outrider then refuses other objects. Default: main, or the present objects."""
-    served_name: ServedName | None = None
-    """The name that clients send as `model`, and the one in metrics. Default: the name of this object."""
-    served_aliases: Annotated[list[ServedName], Field(max_length=16)] = Field(default_factory=list)
-    """Further names that clients may send."""
-    max_length: ContextLength | None = None
-    """Maximum context in tokens, prompt and answer together. Examples: 8192, 160K (times 1024), 25.6k (times
-    1000), or auto for the maximum that fits into the GPU's memory. Default: the model's own."""
-    secret_ref: SecretKey | None = None
-    """The Hugging Face token for hf:// models and drafters."""
-
-    @rule(
-        "!has(self.revision) || self.uri.startsWith('hf://') || self.uri.startsWith('s3://')",
-        "spec.model.revision applies to hf:// and s3:// only, and uri is {uri}; leave it out",
-        field=".revision",
-    )
-    def _revision_has_a_hub(self) -> bool:
-        return self.revision is None or self.uri.startswith(("hf://", "s3://"))
-
-    @rule(
-        "!has(self.servedAliases) || self.servedAliases.all(a, self.servedAliases.exists_one(b, b == a) && "
-        "(!has(self.servedName) || self.servedName != a))",
-        "spec.model.servedAliases: name each once, and leave out servedName",
-        field=".servedAliases",
-    )
-    def _names_differ(self) -> bool:
-        names = [self.served_name, *self.served_aliases]
-        return len(set(names)) == len(names)
-
-    @property
-    def longest_context(self) -> int | None:
-        """Maximum context in tokens; None for the model's own, or for the maximum that fits."""
-        return self.max_length if isinstance(self.max_length, int) else None
-
-
-class RuntimeKind(StrEnum):
-    """The kinds of inference engines; `outrider.runtimes` has the registry of them."""
-
-    VLLM = "vLLM"
-
-
-class ModelRunner(StrEnum):
-    """The part of vLLM that runs a step; it has two."""
-
-    AUTO = "Auto"
-    V1 = "V1"
-    V2 = "V2"
-
-
-class Plugin(StrEnum):
-    """Where an engine has Outrider's plugin from."""
-
-    BAKED = "Baked"
-    INJECTED = "Injected"
-
-
-STOCK_IMAGE = (
-    "(.*/)?(vllm/vllm-[a-z0-9-]+|vllm-[a-z0-9-]*release-repo|rocm/vllm(-dev)?|nvidia/vllm)"
-    "(:[^/]*)?(@sha256:[0-9a-f]+)?"
-)
-"""Images of vLLM without Outrider's plugin, by the repository, in any registry: ``vllm/vllm-openai``,
-``public.ecr.aws/…/vllm-cpu-release-repo``, ``rocm/vllm``, ``nvcr.io/nvidia/vllm``."""
-
-
-class LoraAdapter(ApiModel):
-    """A LoRA adapter of the model that each engine loads at its start."""
-
-    name: ServedName
-    """The name that clients send as `model` to use it."""
-    uri: Uri
-    """Address of the adapter: hf://org/name, oci://registry/image:tag#folder, pvc://claim/path or
-    file:///path. Not s3://."""
-
-    @rule(
-        "!self.uri.startsWith('s3://')",
-        "spec.engine.loraAdapters: Outrider downloads only model and drafter from a bucket, and {uri} is in "
-        "one; put the adapter on hf://, oci://, pvc:// or file://",
-        field=".uri",
-    )
-    def _engines_can_read_it(self) -> bool:
-        return not self.uri.startswith("s3://")
-
-
-class Engine(ApiModel):
-    """The inference engine in each pod."""
-
-    runtime: RuntimeKind = RuntimeKind.VLLM
-    """Kind of the engine. vLLM is the only one."""
-    version: Annotated[
-        Version,
-        Field(
-            description="Version of the engine. It determines the available methods and the default image. "
-            f"Default: {DEFAULT_RELEASE}."
-        ),
-    ] = DEFAULT_RELEASE
-    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Image with the engine. Default: the operator's image for this version (`engineImages`), or vLLM's own,
-    vllm/vllm-openai."""
-    plugin: Plugin | None = None
-    """Where the engine has Outrider's plugin from. Injected: an init container copies it beside the engine,
-    so any image of vLLM will do. Baked: the image has it. Default: Injected if the image is vLLM's own by its
-    name, else Baked."""
-    model_runner: ModelRunner = ModelRunner.AUTO
-    """vLLM's model runner. Auto: the one on which K changes at the lowest cost, or vLLM's choice if K cannot
-    change. docs/reference/methods.md has the list."""
-    args: EngineArgs = Field(default_factory=dict)
-    """Flags of the engine without leading dashes. Example: `max-num-seqs: 64`. True sets a flag and false its
-    `--no-` form. A list gives several values, and an object is passed as JSON. A missing key leaves the flag
-    to vLLM. Admission refuses flags that other fields set."""
-    lora_adapters: Annotated[
-        list[LoraAdapter],
-        Field(
-            max_length=16,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-        ),
-    ] = Field(default_factory=list)
-    """LoRA adapters. An engine that cannot load one does not start. A change restarts the engines."""
-    kv_transfer_peer: Name | None = None
-    """SpeculativeModel in this namespace at the other end of the KV connector: the decode side of a prefill
-    side, or the reverse. Outrider does not roll out speculation that differs between both."""
-    port: Annotated[int, Field(ge=1024, le=65535)] = 8000
-    """Port of the engine's HTTP server in the pod. Default: 8000."""
-
-    @property
-    def image_is_stock(self) -> bool:
-        """Whether the named image is vLLM's own, by its name."""
-        return self.image is not None and re.fullmatch(STOCK_IMAGE, self.image) is not None
-
-    @rule(
-        "!has(self.loraAdapters) || "
-        "self.loraAdapters.all(a, self.loraAdapters.exists_one(b, b.name == a.name))",
-        "spec.engine.loraAdapters: every adapter needs a name of its own",
-        field=".loraAdapters",
-    )
-    def _adapters_differ(self) -> bool:
-        return len({adapter.name for adapter in self.lora_adapters}) == len(self.lora_adapters)
-
-
-class DeviceClaim(ApiModel):
-    """GPUs by Dynamic Resource Allocation. Each pod gets its own claim."""
-
-    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-    """Name of the claim in the pod."""
-    resource_claim_template_name: Name
-    """Name of its ResourceClaimTemplate, in the model's namespace."""
-
-
-class Resources(ApiModel):
-    """Compute resources of the engine container."""
-
-    limits: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
-    """Upper bounds. Example: nvidia.com/gpu: 1."""
-    requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
-    """Amounts that the scheduler reserves. Example: memory: 64Gi."""
-    claims: Annotated[list[DeviceClaim], Field(fail_fast=True, max_length=8)] = Field(default_factory=list)
-    """Devices in place of limits such as nvidia.com/gpu. Kubernetes 1.34 or newer."""
-
-    @rule(
-        "!has(self.claims) || self.claims.all(c, self.claims.exists_one(other, other.name == c.name))",
-        "spec.resources.claims: every claim needs a name of its own",
-        field=".claims",
-    )
-    def _claims_have_names_of_their_own(self) -> bool:
-        return len({claim.name for claim in self.claims}) == len(self.claims)
 
 
 def _stored_default(part: type[ApiModel]) -> FieldInfo:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue, ValidationError
 
+from outrider.api.engine import Engine
 from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import Engine
 from outrider.importing.findings import Findings, is_secret
 from outrider.importing.flags import Flags
 from outrider.importing.workload import whole

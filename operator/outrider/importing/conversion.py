@@ -9,11 +9,11 @@ import yaml
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.crd import PlainDumper
+from outrider.api.engine import RuntimeKind
 from outrider.api.engine_args import pools
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_NAME_LENGTH, SpeculativeModel
-from outrider.api.spec import RuntimeKind
 from outrider.importing.arguments import engine_args, parallelism, port
 from outrider.importing.command import EngineCommand, engine_command
 from outrider.importing.environment import Environment, environment, names_of, values_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from outrider.api.spec import STOCK_IMAGE, Plugin
+from outrider.api.engine import STOCK_IMAGE, Plugin
 from outrider.importing.findings import Findings
 from outrider_protocol.releases import (
     DEFAULT_RELEASE,

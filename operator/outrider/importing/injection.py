@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue, ValidationError
 
+from outrider.api.engine import RuntimeKind
 from outrider.api.json_object import Json, as_object, as_objects
 from outrider.api.launch import Launch
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import RuntimeKind
 from outrider.importing.command import engine_command
 from outrider.importing.conversion import Options, convert
 from outrider.importing.documents import documents

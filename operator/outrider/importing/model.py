@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from outrider.api.json_object import Json
+from outrider.api.model import ServedName
 from outrider.api.quantity import ContextLength
-from outrider.api.spec import ServedName
 from outrider.importing.findings import Findings
 from outrider.importing.flags import Flags
 from outrider.importing.weights import Mount, Place

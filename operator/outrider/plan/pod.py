@@ -8,8 +8,9 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.api.launch import ANNOTATION
+from outrider.api.model import SecretKey
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import SecretKey, Spec
+from outrider.api.spec import Spec
 from outrider.plan.names import (
     CANARY,
     CONTAINER,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.api.spec import DeviceClaim, Spec
+from outrider.api.pod_resources import DeviceClaim
+from outrider.api.spec import Spec
 
 GPU = "nvidia.com/gpu"
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from outrider.api.engine import Engine
 from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
-from outrider.api.spec import Engine, Spec
+from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.control import EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch

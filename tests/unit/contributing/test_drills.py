@@ -66,7 +66,7 @@ def test_a_runtime_is_its_folder_and_a_value_of_the_api() -> None:
     imported = {word for found in product().values() for word in found if ".runtimes.vllm" in word}
     outside = {name for name in naming("VLLM", *imported) if not name.startswith(RUNTIME_FOLDER)}
     # `outrider import` reads launches of vLLM, which another runtime need not have.
-    assert {name for name in outside if "/importing/" not in name} == {"operator/outrider/api/spec.py"}
+    assert {name for name in outside if "/importing/" not in name} == {"operator/outrider/api/engine.py"}
 
 
 def test_a_metric_has_its_name_in_the_folder_of_its_runtime() -> None:

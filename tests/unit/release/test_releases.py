@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from engine_image.releases import CPU, DEFAULT, PLACES, ROOT, SUPPORTED, updated
-from outrider.api.spec import Engine
+from outrider.api.engine import Engine
 from outrider_protocol.releases import NEWEST_VERSION, parse_version
 
 FACTS = {

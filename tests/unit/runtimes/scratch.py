@@ -8,8 +8,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, cast
 
+from outrider.api.engine import Engine, RuntimeKind
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import Engine, RuntimeKind, Spec
+from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes import RUNTIMES, dialects
 from outrider.runtimes.control import NO_CONTROL, EngineControl

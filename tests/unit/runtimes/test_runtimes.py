@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from outrider.api.engine import RuntimeKind
 from outrider.api.reasons import DegradedReason
-from outrider.api.spec import RuntimeKind
 from outrider.plan import Plan
 from outrider.runtimes import RUNTIMES, missing_model, remedy
 from outrider.runtimes.control import NO_CONTROL

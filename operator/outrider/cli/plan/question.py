@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from outrider.api.engine import Engine
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import KIND, SpeculativeModel
-from outrider.api.spec import Engine, Spec
+from outrider.api.spec import Spec
 from outrider.cli.common.files import read_text
 from outrider.cli.common.manifests import checked, raw_models
 from outrider.cli.common.output import CommandError

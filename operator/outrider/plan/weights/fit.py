@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from outrider.api.spec import ModelRunner, Spec
+from outrider.api.engine import ModelRunner
+from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.api.weights import ArtifactStatus, WeightsStatus

@@ -7,9 +7,10 @@ import json
 from dataclasses import dataclass
 
 from outrider.api.json_object import Json
+from outrider.api.model import Model
 from outrider.api.quantity import Scheme, parse_uri
 from outrider.api.resource import SpeculativeModel
-from outrider.api.spec import Model, Spec
+from outrider.api.spec import Spec
 from outrider.api.weights import ArtifactStatus, WeightsStatus
 from outrider.plan.names import weights_claim
 from outrider.runtimes.artifacts import uses_hub

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from outrider.api.spec import ModelRunner, Spec
+from outrider.api.engine import ModelRunner
+from outrider.api.spec import Spec
 from outrider.api.speculation import Verification
 from outrider.runtimes.resources import uses_gpu
 from outrider.runtimes.vllm.limits import own_value

@@ -5,7 +5,8 @@ Their engines start as without Outrider, since a guess at another runner could e
 
 from __future__ import annotations
 
-from outrider.api.spec import ModelRunner, Spec
+from outrider.api.engine import ModelRunner
+from outrider.api.spec import Spec
 from outrider.api.tuning import Canary, StructuralOff, TuningMode
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.resources import uses_gpu

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from outrider.api.spec import ModelRunner, Spec
+from outrider.api.engine import ModelRunner
+from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.api.tuning import Actuation
 from outrider.runtimes.resources import uses_gpu

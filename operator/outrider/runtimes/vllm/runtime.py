@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from outrider.api.spec import STOCK_IMAGE, Engine, Plugin, Spec
+from outrider.api.engine import STOCK_IMAGE, Engine, Plugin
+from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.engine_launch import EngineLaunch, Role
 from outrider.runtimes.runtime import Args, EngineContainer, EngineImage
