@@ -90,6 +90,19 @@ PAYS = Row(
             unit="percentunit",
         ),
         Panel(
+            "Acceptance by LoRA adapter",
+            "Accepted over verified tokens of engines with LoRA adapters. "
+            "Requests without an adapter have the model's name.",
+            (
+                Query(
+                    f"{_rate('outrider:adapter_accepted_tokens_total', 'adapter')} / "
+                    f"{_rate('outrider:adapter_draft_tokens_total', 'adapter')}",
+                    f"{_ENGINES} {{{{adapter}}}}",
+                ),
+            ),
+            unit="percentunit",
+        ),
+        Panel(
             "Trimmed drafts",
             "Ratio of draft tokens that adaptive verification left unverified. "
             "If most are trimmed, a smaller K saves their drafting.",

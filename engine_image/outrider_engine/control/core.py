@@ -28,6 +28,7 @@ from outrider_engine.control.support import (
     profile_obstacle,
     refused_k,
 )
+from outrider_engine.counting.adapters import AdapterDrafts
 from outrider_engine.counting.measure import Backlog, Meter, Step
 from outrider_engine.counting.trimmed import UNKNOWN, TrimmedDrafts
 from outrider_engine.idle_drafter.drafter_skip import DrafterSkip
@@ -82,6 +83,7 @@ class EngineCoreControl:
         self.trimmed_drafts = TrimmedDrafts(
             facts.num_speculative_tokens, adaptive=facts.adaptive_verification
         )
+        self.adapter_drafts = AdapterDrafts(facts.adapters_of)
         self._measuring = measuring and meter is not None
         self.idle_drafter = IdleDrafter(facts, drafter_skip, self._obstacles)
         self.fast_loop = FastLoopChooser(
@@ -107,6 +109,11 @@ class EngineCoreControl:
     def meter(self) -> Meter | None:
         """The meter while steps are to be counted; during the startup profile, the profile's own."""
         return (self._profile_meter or self._meter) if self._measuring else None
+
+    @property
+    def counts_for_clients(self) -> bool:
+        """Whether steps are counted, and serve clients' requests and not the startup profile's."""
+        return self._measuring and self._profile_meter is None
 
     # The hooks of a step. None of them ever raises: a failure disables for good what failed, and the engine
     # continues to serve.
@@ -165,6 +172,11 @@ class EngineCoreControl:
         """Requests are limited no more."""
         self.request_limits.disable()
         self._obstacles.failed("the hook of K limits", error, "every request gets the drafts of its step")
+
+    def adapter_drafts_failed(self, error: Exception) -> None:
+        """Drafts are counted by adapter no more."""
+        self.adapter_drafts.disable()
+        self._obstacles.failed("the hook of LoRA adapters", error, "drafts are not counted by adapter")
 
     # The requests of the control API. A `Refusal` says that nothing was changed.
 
@@ -265,6 +277,7 @@ class EngineCoreControl:
             hookSeconds=meter.hook_seconds if meter else 0.0,
             hookFailures=self._obstacles.hook_failures,
             drafterStepsSkipped=self.idle_drafter.steps_skipped,
+            adapters=self.adapter_drafts.sums(),
             requestLimits=self.request_limits.outcomes_by_name(),
             withheldDraftTokens=self.request_limits.withheld_tokens,
             drafterTokensCaughtUp=self.idle_drafter.tokens_caught_up,

@@ -10,6 +10,7 @@ from outrider_engine.control.fast_loop_chooser import no_fast_loop
 from outrider_engine.control.self_test import SelfTest
 from outrider_engine.control.startup_profile import StartupProfile
 from outrider_engine.control.support import data_parallel_obstacle
+from outrider_engine.counting.adapters import AdapterSums
 from outrider_engine.counting.measure import CellSums
 from outrider_engine.counting.trimmed import TrimmedDrafts
 from outrider_protocol.engine_state import LiveTuning, Source, State, StepTime
@@ -26,6 +27,7 @@ class Measurement(TypedDict):
     hookFailures: int
     drafterStepsSkipped: int
     drafterTokensCaughtUp: int
+    adapters: list[AdapterSums]
     requestLimits: dict[str, int]
     withheldDraftTokens: int
     longestStepSeconds: float
@@ -80,6 +82,7 @@ def unmeasured(reason: str) -> Measurement:
         hookFailures=0,
         drafterStepsSkipped=0,
         drafterTokensCaughtUp=0,
+        adapters=[],
         requestLimits={},
         withheldDraftTokens=0,
         longestStepSeconds=0.0,

@@ -47,6 +47,7 @@ class EngineFacts:
     shares_cache: its KV cache goes to other engines, or comes from them.
     simulated: source of the step times of a simulated engine; None for a real one.
     adaptive_verification: vLLM decides in each step which drafts it verifies.
+    adapters_of: the model's name, where the engine serves LoRA adapters of it; else None.
     cuda_graphs: vLLM's mode of CUDA graphs by its name; None where it has none.
     room: None where this release does not report it.
     """
@@ -65,6 +66,7 @@ class EngineFacts:
     async_scheduling: bool = False
     multimodal: bool = False
     shares_cache: bool = False
+    adapters_of: str | None = None
     recurrent: bool = False
     adaptive_verification: bool = False
     recurrent_drafter: bool = False

@@ -93,6 +93,13 @@ def _by_k(key: str) -> Callable[[Measurement], Samples]:
     )
 
 
+def _of_adapters(name: str, text: str, key: str) -> Family:
+    def samples(found: Measurement) -> Samples:
+        return (((sums["adapter"],), _at(sums, key)) for sums in found["adapters"])
+
+    return Family(CounterMetricFamily, name, text, samples, ("adapter",))
+
+
 _LOOP = "state", "fastLoop"
 _TABLE = "K of the schedule in force at the lower edge of the bin."
 _CHOSEN = "Engine steps in which the fast loop chose K."
@@ -145,6 +152,9 @@ FAMILIES = (
         ("outcome",),
     ),
     _counter("withheld_draft_tokens", "Draft tokens that K limits left unverified.", "withheldDraftTokens"),
+    _of_adapters("adapter_drafts", "Verified drafts by LoRA adapter, one per request and step.", "drafts"),
+    _of_adapters("adapter_draft_tokens", "Verified draft tokens by LoRA adapter.", "draftTokens"),
+    _of_adapters("adapter_accepted_tokens", "Accepted draft tokens by LoRA adapter.", "acceptedTokens"),
     _counter("hook_seconds", "Time in the plugin's step hooks.", "hookSeconds"),
     _counter("hook_failures", "Hooks that failed and are disabled.", "hookFailures"),
     _counter("drafter_steps_skipped", "Steps with K=0 that skipped the drafter.", "drafterStepsSkipped"),

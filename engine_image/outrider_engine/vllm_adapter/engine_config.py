@@ -41,6 +41,7 @@ def facts_of(config: Any) -> EngineFacts:
         recurrent_drafter=getattr(speculation, "method", None) == "draft_model" and _is_recurrent(drafter),
         windowed_drafter=drafter is not None and drafter.get_sliding_window() is not None,
         context_parallel=parallel.decode_context_parallel_size * parallel.prefill_context_parallel_size > 1,
+        adapters_of=None if config.lora_config is None else str(model.served_model_name),
         shares_cache=config.kv_transfer_config is not None,
         cuda_graphs=graphs.name if graphs else None,
         room=_room(config),

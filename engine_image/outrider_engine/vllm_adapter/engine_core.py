@@ -106,7 +106,7 @@ def hooks_for(scheduler: Any) -> StepHooks:
         drafter_skip=drafter_skip,
     )
     hooks = StepHooks(ours, control)
-    if facts.adaptive_verification:
+    if facts.adaptive_verification or control.adapter_drafts.active:
         hooks.write_down_drafts()
     if drafter_skip is not None and drafter_skip.reads_states:
         ours.withhold_unread(control.idle_drafter.unread)
@@ -134,6 +134,7 @@ def _with_request_hook(original: Callable[..., None]) -> Callable[..., None]:
         # Pooling models have no sampling parameters.
         if hooks is not None and request.sampling_params is not None:
             hooks.request_added(request.request_id, request.sampling_params.extra_args)
+            hooks.adapter_requested(request)
 
     return add_request
 

@@ -168,6 +168,12 @@ def trimmed_in(step: Any, drafts: TrimmedDrafts) -> Sequence[int] | None:
     return drafts.end_step(getattr(step, VERIFIED, None), step.req_id_to_index)
 
 
+def adapter_of(request: Any) -> str | None:
+    """The name of the request's LoRA adapter; None for the base model."""
+    adapter = request.lora_request
+    return None if adapter is None else str(adapter.lora_name)
+
+
 class ScheduledStep:
     """What ``schedule`` gave. Read only as far as asked."""
 

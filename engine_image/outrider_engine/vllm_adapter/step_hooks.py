@@ -14,7 +14,13 @@ from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.fast_loop_chooser import Choice
 from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.drafter_fault import FAULT
-from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler, StepResult, trimmed_in
+from outrider_engine.vllm_adapter.scheduler import (
+    ScheduledStep,
+    Scheduler,
+    StepResult,
+    adapter_of,
+    trimmed_in,
+)
 
 
 class StepHooks:
@@ -31,11 +37,13 @@ class StepHooks:
         return self.control.idle_drafter.left_out
 
     def write_down_drafts(self) -> None:
-        """Count the drafts of each request, as adaptive verification and K limits need it."""
+        """Count the drafts of each request, for adaptive verification, K limits and LoRA adapters."""
         self._scheduler.write_down_drafts(self._draft_counted, self.control.measuring_failed)
 
     def _draft_counted(self, request_id: str, drafts: int, accepted: int) -> None:
         trimmed = self.control.trimmed_drafts
+        if self.control.counts_for_clients:
+            self.control.adapter_drafts.counted(request_id, drafts, accepted)
         if not self.control.request_limits.counted(request_id, drafts, accepted) and trimmed.adaptive:
             trimmed.counted(request_id, drafts)
 
@@ -52,6 +60,15 @@ class StepHooks:
                 self.write_down_drafts()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
             self.control.request_limits_failed(error)
+
+    def adapter_requested(self, request: Any) -> None:
+        """A request arrived, of the base model or of a LoRA adapter."""
+        if not self.control.adapter_drafts.active:
+            return
+        try:
+            self.control.adapter_drafts.admit(request.request_id, adapter_of(request))
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.control.adapter_drafts_failed(error)
 
     def before_schedule(self) -> None:
         """A step is about to be scheduled."""
@@ -71,6 +88,7 @@ class StepHooks:
         hooked = self._hooked + control.fast_loop.hook_seconds - self._chosen
         apart = self._limits_scheduled(step)
         self._fast_loop_scheduled(step, apart)
+        self._adapters_scheduled(step)
         control.idle_drafter.scheduled(step)
         if (meter := control.meter) is not None:
             control.backlog.put(self._count_scheduled, meter, step, self._began)
@@ -131,6 +149,14 @@ class StepHooks:
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
             self.control.request_limits_failed(error)
             return frozenset()
+
+    def _adapters_scheduled(self, step: ScheduledStep) -> None:
+        if not self.control.adapter_drafts.active:
+            return
+        try:
+            self.control.adapter_drafts.forget(step.gone)
+        except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
+            self.control.adapter_drafts_failed(error)
 
     def _fast_loop_scheduled(self, step: ScheduledStep, apart: frozenset[str]) -> None:
         fast_loop = self.control.fast_loop

@@ -215,7 +215,8 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     *of(
         "vllm_adapter/scheduler.py",
         Defines(SCHEDULER, "Scheduler.add_request", takes=("self", "request")),
-        Holds(REQUEST, "Request", ("sampling_params", "spec_token_ids", "request_id")),
+        Holds(REQUEST, "Request", ("sampling_params", "spec_token_ids", "request_id", "lora_request")),
+        Holds("vllm/lora/request.py", "LoRARequest", ("lora_name",)),
         Says(SCHEDULER, "Scheduler.schedule", "spec_token_ids = request.spec_token_ids"),
         Says(
             SCHEDULER,

@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 from outrider.runtimes.vllm import metrics as names
 from outrider_engine.control.state import Measurement, unmeasured
+from outrider_engine.counting.adapters import AdapterSums
 from outrider_engine.http import exposition
 from tests.unit.controller.full_metrics import full_metrics, series_names
 from tests.unit.telemetry.factories import cell_sums
@@ -42,7 +44,12 @@ def existing_metrics() -> frozenset[str]:
 
 
 def _plugin_names() -> frozenset[str]:
-    measurement: Measurement = {**unmeasured("not asked"), "cells": [cell_sums(trimmed=1)]}  # type: ignore[typeddict-item]
+    cells: Any = [cell_sums(trimmed=1)]
+    measurement: Measurement = {
+        **unmeasured("not asked"),
+        "cells": cells,
+        "adapters": [AdapterSums(adapter="legal", drafts=1, draftTokens=3, acceptedTokens=2)],
+    }
     text = exposition.render([measurement], model_name="tiny").decode()
     shown = re.findall(r"^(outrider:\w+)\{", text, re.MULTILINE)
     # An engine with a schedule shows K, and one whose fast loop runs shows what that did.

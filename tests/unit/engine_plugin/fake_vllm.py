@@ -64,6 +64,7 @@ def some_config(**overrides: object) -> SimpleNamespace:
         "use_v2_model_runner": False,
         "additional_config": {},
         "kv_transfer_config": None,
+        "lora_config": None,
         "compilation_config": SimpleNamespace(cudagraph_mode=CUDAGraphMode.FULL_AND_PIECEWISE),
     }
     return SimpleNamespace(**(values | overrides))
@@ -211,10 +212,14 @@ class Engine:
             raise Refusal.from_wire(answer["error"])
         return answer["answer"]
 
-    def add(self, name: str, extra_args: Mapping[str, object] | None = None) -> None:
-        """A request arrives with these extra arguments."""
+    def add(
+        self, name: str, extra_args: Mapping[str, object] | None = None, *, adapter: str | None = None
+    ) -> None:
+        """A request arrives with these extra arguments, for the base model or for an adapter."""
+        lora = None if adapter is None else SimpleNamespace(lora_name=adapter)
         params = SimpleNamespace(extra_args=extra_args)
-        self.core.scheduler.add_request(SimpleNamespace(request_id=name, sampling_params=params))
+        request = SimpleNamespace(request_id=name, sampling_params=params, lora_request=lora)
+        self.core.scheduler.add_request(request)
 
     def step(self, plan: Plan) -> Any:
         """One whole step, which verifies the drafts that the plugin leaves; what was scheduled."""
