@@ -23,8 +23,8 @@ NAME, LOST = "seen", "lost"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
 KEPT_BY_EVERY_K = {"interTokenLatency": {"limit": "1s"}, "timeToFirstToken": {"limit": "1m"}}
 SECONDS = 180.0
-WITHOUT_DATA = {"Trimmed drafts"}
-"""Only adaptive verification has these, which needs a GPU. `tests/contract` counts them."""
+WITHOUT_DATA = {"Trimmed drafts", "Acceptance by LoRA adapter"}
+"""A simulated engine has neither adaptive verification nor adapters. `tests/contract` counts both."""
 QUERIES = [
     (panel.title, query)
     for row in ROWS
