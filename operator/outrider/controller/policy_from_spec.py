@@ -13,7 +13,7 @@ from outrider.tuning.policy import Policy
 from outrider_protocol.methods import TRAITS
 
 _NO_DEVIATION = 1e-3
-_PAUSE_WEIGHT = 0.25
+PAUSE_WEIGHT = 0.25
 """Weight of the pause with objective Latency. Pauses twice as long must
 bring 2 ^ 0.25 = 1.19 times the goodput (decision 83)."""
 
@@ -42,7 +42,7 @@ def policy_from_spec(spec: Spec) -> Policy:
             inter_token_latency_limit=target.limit, inter_token_latency_quantile=target.quantile
         )
     if spec.speculation.tuning.objective is Objective.LATENCY:
-        policy = policy.changed(pause_weight=_PAUSE_WEIGHT)
+        policy = policy.changed(pause_weight=PAUSE_WEIGHT)
     if TRAITS[spec.speculation.method].searches_text:
         policy = policy.changed(min_draft_share=0.0)
     if spec.one_k:

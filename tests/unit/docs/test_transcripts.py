@@ -31,6 +31,10 @@ SIMULATED = (
     "outrider simulate --tables examples/tables/visible_tables.json --name a40_7b "
     "--policy outrider,hand,acceptance,oracle --plot a40.svg"
 )
+LIMITED = (
+    "outrider simulate --tables examples/tables/visible_tables.json --engine events --load 8,32 --dwell 180 "
+    "--latency-limit 16ms --policy outrider,static:0,static:5"
+)
 RECORDED = {
     "kubectl speculative status twin -n trial",
     "outrider explain twin -n trial",
@@ -49,7 +53,7 @@ def test_every_transcript_is_of_a_command_that_is_looked_at() -> None:
     planned = {f"outrider plan {arguments}" for arguments, _ in plan_golden.runs_of_the_guide()}
     looked_at = {"kubectl get specmodel", "outrider status -A", "outrider doctor"}
     looked_at |= {"outrider status bench-engine", "outrider status scaled"}
-    assert commands == planned | looked_at | {IMPORTED, RENDERED, SIMULATED} | RECORDED
+    assert commands == planned | looked_at | {IMPORTED, RENDERED, SIMULATED, LIMITED} | RECORDED
 
 
 @pytest.mark.parametrize("said", of("kubectl get specmodel"))
@@ -187,3 +191,8 @@ def test_a_simulation_prints_what_the_page_shows_and_draws_a_picture(
     picture = tmp_path / "a40.svg"
     assert printed_here(SIMULATED.replace("a40.svg", str(picture))) == said
     assert picture.read_text().startswith("<svg")
+
+
+def test_a_simulation_under_a_limit_prints_what_the_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert of(LIMITED) == [printed_here(LIMITED)]

@@ -36,6 +36,8 @@ def test_json_carries_the_figures_by_table_and_policy() -> None:
         "interval": 5.0,
         "seed": 0,
         "map_error": None,
+        "latency_limit": None,
+        "objective": "Goodput",
     }
     (row,) = found["results"]
     assert (row["table"], row["policy"], row["switches"], row["probe_share"]) == ("a40_7b", "static:0", 0, 0)
@@ -91,6 +93,11 @@ def test_with_a_step_time_profile_the_schedule_alone_loses_less() -> None:
         ),
         (("--engine", "formula", "--load", "9999"), "must be a whole number from 1 to 1024"),
         (("--engine", "events", "--rate", "1", "--load", "1"), "--load and --rate both set what arrives"),
+        (("--latency-limit", "9ms"), "--latency-limit has no effect with --engine table; leave it out"),
+        (("--engine", "formula", "--latency-limit", "9ms"), "--latency-limit has no effect with --engine"),
+        (("--engine", "events", "--latency-limit", "9"), "must be a time from 1ms to 10m, such as 50ms"),
+        (("--engine", "events", "--latency-limit", "1h"), "--latency-limit is 1h, must be a time"),
+        (("--objective", "latency"), "--objective is latency, must be one of Goodput, Latency"),
         (("--engine", "events", "--rate", "1,inf"), "--rate: entry 1 is 'inf'"),
         (("--engine", "events", "--idle-tax", "nan"), "--idle-tax is nan, must be at least 0"),
         (
@@ -150,6 +157,27 @@ def test_engines_answer_what_arrives_event_by_event() -> None:
     plain, drafting = json.loads(simulate("--engine", "events", *words, "--json").stdout)["results"]
     assert [phase["label"] for phase in plain["phases"]] == ["gsm8k, 2 requests/s", "gsm8k, 4 requests/s"]
     assert drafting["mean_goodput"] > plain["mean_goodput"]
+
+
+def test_the_tuner_keeps_a_limit_of_the_pause_that_a_long_draft_breaks() -> None:
+    words = ("--engine", "events", "--load", "16", "--dwell", "90", "--latency-limit", "16ms")
+    result = simulate(*words, "--policy", "outrider,static:5", "--json")
+    tuned, longest = (row["under_latency_limit"] for row in json.loads(result.stdout)["results"])
+    assert tuned["broken"] == 0
+    assert longest["broken"] == 1
+    assert json.loads(result.stdout)["setting"]["latency_limit"] == pytest.approx(0.016)
+    head, row = simulate(*words, "--policy", "static:5").stdout.splitlines()
+    assert head.split()[-2:] == ["broken", "within"]
+    assert row.split()[-4:-2] == ["100.0", "%"]
+
+
+def test_with_objective_latency_the_tuner_drafts_less() -> None:
+    words = ("--engine", "events", "--load", "16", "--dwell", "90", "--json")
+    plain, short = (
+        json.loads(simulate(*words, *more).stdout)["results"][0] for more in ((), ("--objective", "Latency"))
+    )
+    assert short["phases"][0]["final_k"] <= plain["phases"][0]["final_k"]
+    assert short["mean_goodput"] != plain["mean_goodput"]
 
 
 @pytest.mark.parametrize(

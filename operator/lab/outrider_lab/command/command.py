@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from outrider.api.quantity import Latency, duration_seconds
 from outrider.api.text import whole_number
+from outrider.api.tuning import Objective
 from outrider.cli.common.options import with_shared_options
 from outrider.cli.common.output import CommandError, Form, printed, require_charts
+from outrider.controller.policy_from_spec import PAUSE_WEIGHT
 from outrider.performance.tables_file import TableError
 from outrider_lab.command.output import as_text, json_of
 from outrider_lab.command.picture import picture
@@ -26,6 +29,8 @@ from outrider_lab.table_runs import Setting
 _MAX_STREAMS = 1_000_000
 _MAX_TRACED_STREAMS = 1024
 """With engines of events, which simulate each request and keep it in memory."""
+_OF_EVENTS = ("rate", "latency_limit")
+"""Options that need engines of events."""
 _MAX_RATE = 1000.0  # requests per second
 
 
@@ -81,6 +86,16 @@ def simulate(
             "error, as a ratio. Default: no profile."
         ),
     ] = None,
+    latency_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="Limit of the pause between two outputs that nine of ten must keep, such as 50ms; with "
+            "--engine events. Default: none."
+        ),
+    ] = None,
+    objective: Annotated[
+        str, typer.Option(help=f"What the tuner maximises: {', '.join(Objective)}.")
+    ] = Objective.GOODPUT,
     plot: Annotated[Path | None, typer.Option(help="File to write an SVG chart to.")] = None,
 ) -> None:
     """Replay the tuner, or another policy, against simulated engines.
@@ -88,8 +103,10 @@ def simulate(
     It needs no cluster.
     """
     kind = _engine(engine)
-    given = {"rate": rate, "text": text, "prompt_tokens": prompt_tokens}
-    _see_to_use(kind, {**given, "output_tokens": output_tokens, "idle_tax": idle_tax})
+    given: dict[str, object] = {"rate": rate, "text": text, "prompt_tokens": prompt_tokens}
+    given |= {"output_tokens": output_tokens, "idle_tax": idle_tax, "latency_limit": latency_limit}
+    _see_to_use(kind, given)
+    limit = None if latency_limit is None else _latency(latency_limit)
     if rate is not None and load is not None:
         raise CommandError("--load and --rate both set what arrives; give one of them")
     traffic = Load(
@@ -105,6 +122,7 @@ def simulate(
         noise=_at_least("--noise", noise, 0.0),
         interval=_at_least("--interval", interval, 0.1),
         seed=int(_at_least("--seed", seed, 0)),
+        policy=_wishes(limit, objective),
         map_errors=None if map_error is None else MapErrors(_at_least("--map-error", map_error, 0.0)),
     )
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
@@ -122,11 +140,15 @@ def simulate(
     if plot is not None:
         drawn = [(subject.name, tuner, run, found) for subject, tuner, run, found in runs]
         plot.write_text(picture(drawn, dwell=dwell), encoding="utf-8")
-    results = [(subject, tuner, found) for subject, tuner, _, found in runs]
+    results = [
+        (subject, tuner, found, subject.under(run, limit) if subject.under and limit else None)
+        for subject, tuner, run, found in runs
+    ]
     if form is None:
         typer.echo(as_text(results))
     else:
-        typer.echo(printed(json_of(_given(kind, setting, traffic), results), form))
+        wanted: dict[str, JsonValue] = {"latency_limit": limit, "objective": objective}
+        typer.echo(printed(json_of(_given(kind, setting, traffic) | wanted, results), form))
 
 
 def _engine(name: str) -> Engine:
@@ -139,7 +161,7 @@ def _engine(name: str) -> Engine:
 def _see_to_use(engine: Engine, given: Mapping[str, object]) -> None:
     """Refuse an option that has no effect."""
     for option, value in given.items():
-        takes_it = engine is Engine.EVENTS or (engine is Engine.FORMULA and option != "rate")
+        takes_it = engine is Engine.EVENTS or (engine is Engine.FORMULA and option not in _OF_EVENTS)
         if value is not None and not takes_it:
             raise CommandError(
                 f"--{option.replace('_', '-')} has no effect with --engine {engine}; leave it out"
@@ -150,6 +172,23 @@ def _at_least(option: str, value: float, least: float) -> float:
     if not least <= value < math.inf:
         raise CommandError(f"{option} is {value:g}, must be at least {least:g}")
     return value
+
+
+def _latency(text: str) -> float:
+    try:
+        return duration_seconds(TypeAdapter(Latency).validate_python(text))
+    except ValidationError:
+        raise CommandError(
+            f"--latency-limit is {text}, must be a time from 1ms to 10m, such as 50ms"
+        ) from None
+
+
+def _wishes(limit: float | None, objective: str) -> dict[str, float | None]:
+    """Parameters of the tuner's policy, as a spec with these latency wishes has them."""
+    if objective not in set(Objective):
+        raise CommandError(f"--objective is {objective}, must be one of {', '.join(Objective)}")
+    weight = {"pause_weight": PAUSE_WEIGHT} if objective == Objective.LATENCY else {}
+    return {"inter_token_latency_limit": limit, **weight}
 
 
 def _loads(engine: Engine, text: str) -> tuple[int, ...]:

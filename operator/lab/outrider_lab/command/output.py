@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 
 from pydantic import JsonValue
 
 from outrider_lab.command.subjects import Subject
 from outrider_lab.figures import Figures
+from outrider_lab.limits import LimitFigures
 
 _COLUMNS = ("table", "policy", "tok/s", "regret", "overall", "worst loss", "switches", "probes", "to 95 %")
 
-Results = Sequence[tuple[Subject, str, Figures]]
-"""Each with the name of its policy."""
+_UNDER_A_LIMIT = ("broken", "within")
+
+Results = Sequence[tuple[Subject, str, Figures, LimitFigures | None]]
+"""Each with the name of its policy, and with figures under the limit on latency if there is one."""
 
 
 def json_of(given: Mapping[str, JsonValue], results: Results) -> dict[str, object]:
@@ -31,16 +35,19 @@ def json_of(given: Mapping[str, JsonValue], results: Results) -> dict[str, objec
             "seconds_to_95_percent": f.seconds_to_optimum,
             "extrapolated_loads": list(subject.extrapolated),
             "phases": [asdict(phase) for phase in f.phases],
+            **({} if limited is None else {"under_latency_limit": _finite(asdict(limited))}),
         }
-        for subject, tuner, f in results
+        for subject, tuner, f, limited in results
     ]
     return {"setting": dict(given), "results": rows}
 
 
 def as_text(results: Results) -> str:
     """One line per table and policy; ratios in percent, times in seconds."""
-    rows = [_COLUMNS, *(_row(subject.name, tuner, f) for subject, tuner, f in results)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    limited = any(limited is not None for _, _, _, limited in results)
+    head = (*_COLUMNS, *(_UNDER_A_LIMIT if limited else ()))
+    rows = [head, *(_row(subject.name, tuner, f, limit) for subject, tuner, f, limit in results)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if i < 2 else cell.rjust(width)
@@ -50,7 +57,12 @@ def as_text(results: Results) -> str:
     )
 
 
-def _row(name: str, tuner: str, f: Figures) -> tuple[str, ...]:
+def _finite(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """A phase in which no K keeps the limit has no figure."""
+    return {name: value if isfinite(value) else None for name, value in figures.items()}
+
+
+def _row(name: str, tuner: str, f: Figures, limit: LimitFigures | None) -> tuple[str, ...]:
     return (
         name,
         tuner,
@@ -61,6 +73,7 @@ def _row(name: str, tuner: str, f: Figures) -> tuple[str, ...]:
         str(f.switches),
         _percent(f.probe_share),
         "never" if f.seconds_to_optimum is None else f"{f.seconds_to_optimum:.0f} s",
+        *(() if limit is None else (_percent(limit.broken), _percent(limit.goodput))),
     )
 
 

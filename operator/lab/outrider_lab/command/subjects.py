@@ -13,6 +13,7 @@ from outrider_lab.engines.event_fleet import Plant
 from outrider_lab.engines.formula_engine import FormulaPhase
 from outrider_lab.engines.formulas_file import Formula, read_formulas
 from outrider_lab.figures import Figures
+from outrider_lab.limits import LimitFigures, under_limit
 from outrider_lab.replay import Replay
 from outrider_lab.scenario_runs import check_scenario, run_scenario, scenario_map
 from outrider_lab.scenarios import CANDIDATES, EventScenario, FormulaScenario
@@ -44,11 +45,17 @@ class Load:
 
 @dataclass(frozen=True)
 class Subject:
-    """One of them. check: raises ValueError for a policy that it cannot run. extrapolated: loads."""
+    """One of them.
+
+    check: raises ValueError for a policy that it cannot run.
+    under: judges a run by a limit on the pause, in seconds; None where engines have no single steps.
+    extrapolated: loads.
+    """
 
     name: str
     check: Callable[[str], None]
     run: Callable[[str], tuple[Replay, Figures]]
+    under: Callable[[Replay, float], LimitFigures] | None = None
     notes: tuple[str, ...] = ()
     extrapolated: tuple[int, ...] = ()
 
@@ -82,8 +89,8 @@ def _of_table(table: ThroughputTable, setting: Setting) -> Subject:
         table.name,
         lambda tuner: check_tuner(table, tuner),
         lambda tuner: run_table(table, tuner, setting),
-        tuple(notes),
-        beyond,
+        notes=tuple(notes),
+        extrapolated=beyond,
     )
 
 
@@ -93,7 +100,10 @@ def _of_scenario(scenario: FormulaScenario | EventScenario, setting: Setting) ->
     return Subject(
         scenario.name,
         lambda tuner: check_scenario(scenario, tuner),
-        lambda tuner: run_scenario(scenario, tuner, step_times=step_times),
+        lambda tuner: run_scenario(scenario, tuner, setting.policy, step_times=step_times),
+        (lambda run, limit: under_limit(run, scenario, limit))
+        if isinstance(scenario, EventScenario)
+        else None,
     )
 
 
