@@ -36,7 +36,8 @@ class Parallelism(ApiModel):
 
     @rule(
         "self.nodes == 1 || self.data == 1",
-        "spec.parallelism: data: {data} with nodes: {nodes} is not available yet; use data: 1 or nodes: 1",
+        "spec.parallelism: data is {data} and nodes is {nodes}, and Outrider makes no data-parallel replicas "
+        "of several nodes; use data: 1 or nodes: 1",
         field=".data",
     )
     def _data_parallel_stays_on_a_node(self) -> bool:

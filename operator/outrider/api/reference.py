@@ -45,7 +45,7 @@ See also the [admission rules](admission-rules.md), the [refused engine flags](e
 | `spec.speculation.drafter.uri` | where the drafter's weights are, if the method has a drafter |
 | `spec.speculation.numSpeculativeTokens` | the maximum draft length K |
 
-Every other field has a default. The API server refuses a field that is not available yet, so Outrider ignores
+Every other field has a default. The API server refuses a field that is not on this page, so Outrider ignores
 none.
 """
 

@@ -115,7 +115,7 @@ class Speculation(ApiModel):
 
     @rule(
         f"!(self.method in {_REFUSED})",
-        "spec.speculation.method: {method} is not available yet; use another method",
+        "spec.speculation.method: Outrider launches no engine with {method}; use another method",
         field=".method",
     )
     def _method_is_served(self) -> bool:

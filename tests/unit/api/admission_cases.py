@@ -184,12 +184,12 @@ METHODS = (
     _speculation("method ngram", method="ngram", drafter=None),
     _speculation(
         "method mlp_speculator",
-        "is not available yet; use another method",
+        "; use another method",
         method="mlp_speculator",
     ),
     _speculation(
         "method custom_class",
-        "is not available yet; use another method",
+        "; use another method",
         method="custom_class",
         drafter=None,
     ),
@@ -802,7 +802,7 @@ SHAPES = (
     ),
     _spec(
         "data parallelism over nodes",
-        "spec.parallelism: data: 2 with nodes: 2 is not available yet",
+        "spec.parallelism: data is 2 and nodes is 2, and Outrider makes no data-parallel replicas",
         parallelism={"tensor": 2, "data": 2, "nodes": 2},
         speculation={"tuning": {"mode": "Off"}},
         rollout={"onFailure": "Hold"},

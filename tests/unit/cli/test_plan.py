@@ -278,7 +278,7 @@ def test_a_drafter_of_another_vocabulary_is_told() -> None:
         (("--model", "Qwen3-8B", "--gpu", "H900"), "GPU H900 is not known"),
         ((*QWEN, "--task", "poems"), "--task is poems; use one of chat"),
         ((*QWEN, "--method", "magic"), "--method is magic"),
-        ((*QWEN, "--method", "custom_class"), "method custom_class is not available yet"),
+        ((*QWEN, "--method", "custom_class"), "Outrider launches no engine with method custom_class"),
         ((*QWEN, "--method", "draft_model"), "name it with --drafter"),
         ((*QWEN, "--method", "ngram", "--drafter", "Qwen3-0.6B"), "has no drafter"),
         ((*QWEN, "--drafter", "nobody/knows"), "give its config.json with --drafter"),

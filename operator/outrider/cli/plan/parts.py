@@ -113,7 +113,7 @@ def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, st
     if TRAITS[method].is_head and options.drafter is not None and _is_file(options.drafter):
         raise CommandError(f"--drafter: the size of an {method} head follows from the model; give its name")
     if TRAITS[method].tunability is Tunability.REFUSED:
-        raise CommandError(f"method {method} is not available yet; use {', '.join(_SERVED)}")
+        raise CommandError(f"Outrider launches no engine with method {method}; use {', '.join(_SERVED)}")
     return method, drafter_uri
 
 

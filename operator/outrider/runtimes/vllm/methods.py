@@ -106,7 +106,7 @@ ENGINE_METHODS: Mapping[Method, EngineMethod] = {
         source="vllm/v1/worker/gpu_model_runner.py",
     ),
     Method.CUSTOM_CLASS: EngineMethod(
-        why="Its proposer is a Python class in the image, which the API cannot name yet.",
+        why="Its proposer is a Python class in the image, and no field of the spec names it.",
         source="vllm/v1/spec_decode/custom_class_proposer.py",
     ),
 }

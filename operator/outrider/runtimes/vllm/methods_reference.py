@@ -131,7 +131,7 @@ _OWN_CHOICE = "vLLM's choice"
 _TUNABILITY = {
     Tunability.LIVE: "live",
     Tunability.STATIC: "static",
-    Tunability.REFUSED: "not available yet",
+    Tunability.REFUSED: "refused",
 }
 
 
