@@ -24,6 +24,7 @@ from outrider.engine.signing import Signed, SigningKey
 from outrider.runtimes.vllm.runner import TablePlace
 from outrider_protocol.environment import CANDIDATES_VARIABLE
 from outrider_protocol.releases import Runner
+from outrider_protocol.request_limits import LIMITS_FILE
 from tests.contract import asynchronous, helper_plugins
 from tests.contract.engine_process import CACHE, INTERPRETED, PYTHON, QUIET, Process, Start, fork, kill_group
 
@@ -126,6 +127,13 @@ class Engine:
         response.raise_for_status()
         state: dict[str, object] = response.json()
         return state
+
+    def limit(self, *limits: Mapping[str, object]) -> None:
+        """Write limit rules where the pod has them. It has those before until a request arrives."""
+        file = self.public_key_file.with_name(LIMITS_FILE)
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(limits))
+        new.replace(file)
 
     def put(self, body: Mapping[str, object]) -> httpx.Response:
         """`PUT /outrider/v1/schedule`."""

@@ -131,6 +131,17 @@ def test_drafts_are_counted_for_each_adapter(adapted: Engine, term: int) -> None
     assert counted.by(DRAFTED, "adapter").keys() == {BASE, NAME}
 
 
+def test_a_rule_limits_requests_of_an_adapter(adapted: Engine, term: int) -> None:
+    adapted.limit({"name": NAME, "maxK": 0, "when": {"loraAdapter": NAME}})
+    before = scrape(adapted)
+    for epoch, model in enumerate((NAME, BASE), start=1):
+        answer(adapted, model, K, term=term, epoch=epoch)
+    counted = settled(adapted, before=before, tokens=2 * TOKENS)
+    adapted.limit()
+    drafted = counted.by(DRAFTED, "adapter")
+    assert drafted.get(NAME, 0) == 0 < drafted[BASE]
+
+
 def test_an_engine_ends_where_an_adapter_is_missing(plugin: Path, tmp_path: Path) -> None:
     starting = running_engine(plugin, tmp_path, launch_with(tmp_path / "nowhere"))
     with pytest.raises(AssertionError, match="the engine ended with"), starting:

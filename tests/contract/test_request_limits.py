@@ -31,6 +31,8 @@ SHORT = 24
 """Tokens of a request."""
 DRAFTED, LIMITED_DRAFTS = "outrider:draft_tokens_total", "outrider:limited_draft_tokens_total"
 LIMITED = "outrider:limited_requests_total"
+VLLMS_DRAFTS = "vllm:spec_decode_num_draft_tokens_total"
+LONG = "def main(argv):\n    return argv\n\n\ndef "
 OUTCOMES = "outrider:request_limits_total"
 
 
@@ -129,7 +131,8 @@ def test_a_request_with_fewer_drafts_counts_apart(
 def test_limits_at_random_change_no_token_and_no_sum(
     launched: Engine, term: int, plain: list[Answer], request: pytest.FixtureRequest
 ) -> None:
-    """While the schedule changes all the time."""
+    """While the schedule changes all the time, and answers have a limit of their own at first."""
+    launched.limit({"name": "early", "maxK": 1, "when": {"firstOutputTokens": 10}})
     choice = random.Random(7)
     limits: list[Mapping[str, object]] = [
         {} if k is None else limited_to(k) for k in choice.choices((None, 0, 1, 2, 3), k=len(PROMPTS))
@@ -142,9 +145,50 @@ def test_limits_at_random_change_no_token_and_no_sum(
             if running.done():
                 break
         counted = running.result()
+    launched.limit()
     assert counted.total(DRAFTED) > 0
     assert counted.total(LIMITED) > 0
     assert launched.state()["problems"] == []
+
+
+JSON = {"structured_outputs": {"json": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+CONDITIONS: Sequence[tuple[Mapping[str, object], Mapping[str, object]]] = [
+    ({"structuredOutput": True}, JSON),
+    ({"maxTokensBelow": SHORT}, {"max_tokens": SHORT - 1}),
+    ({"promptTokensBelow": 8}, {"prompt": "def "}),
+]
+"""What a limit rule asks for, and a request that meets it."""
+
+
+@pytest.mark.parametrize(("when", "met"), CONDITIONS, ids=[next(iter(when)) for when, _ in CONDITIONS])
+def test_a_rule_limits_the_requests_that_meet_it(
+    launched: Engine, term: int, when: Mapping[str, object], met: Mapping[str, object]
+) -> None:
+    push(launched, term, 1, 3)
+    launched.limit({"name": "rule", "maxK": 0, "when": when})
+    drafted = []
+    for fields in (met, {}):
+        before = launched.counter(VLLMS_DRAFTS)
+        body = {"prompt": LONG, "max_tokens": SHORT, **fields}
+        post(launched, "/v1/completions", body).raise_for_status()
+        drafted.append(launched.counter(VLLMS_DRAFTS) > before)
+    launched.limit()
+    assert drafted == [False, True]
+    assert launched.state()["problems"] == []
+
+
+def test_the_first_tokens_of_an_answer_have_a_limit_of_their_own(launched: Engine, term: int) -> None:
+    push(launched, term, 1, 3)
+    launched.limit({"name": "early", "maxK": 0, "when": {"firstOutputTokens": 12}})
+    before = scrape(launched)
+    complete(launched, SHORT, {})
+    launched.limit()
+    counted = settled(launched, before=before, tokens=SHORT)
+    steps = counted.by("outrider:steps_total", "k")
+    # The prompt's step gives the first token. Where steps overlap, one more begins before the last is read.
+    assert steps["0"] in (12, 13)
+    assert counted.total(DRAFTED) > 0
+    assert counted.disagreements() == {}
 
 
 BAD = ["two", "2", -1, 65, 10**30, 1.5, [0]]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from outrider_engine import __version__
 from outrider_engine.control.fast_loop_chooser import Choice, FastLoopChooser
 from outrider_engine.control.idle_drafter import IdleDrafter
+from outrider_engine.control.limit_rules import LimitRules
 from outrider_engine.control.lookup import LookupTable, Scheduler
 from outrider_engine.control.obstacles import Obstacles
 from outrider_engine.control.probe import Probe, start
@@ -58,6 +59,7 @@ class EngineCoreControl:
     meter: counts the steps; None where they cannot be counted.
     measuring: whether the meter counts from the start.
     drafter_skip: which steps skip the drafter; None where it runs in every step.
+    limit_rules: None for an engine without rules.
     clock: monotonic seconds.
     """
 
@@ -70,6 +72,7 @@ class EngineCoreControl:
         meter: Meter | None = None,
         measuring: bool = True,
         drafter_skip: DrafterSkip | None = None,
+        limit_rules: LimitRules | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._facts = facts
@@ -92,7 +95,7 @@ class EngineCoreControl:
             revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
             failed=self.fast_loop_failed,
         )
-        self.request_limits = RequestLimits(facts, self._usable_k)
+        self.request_limits = RequestLimits(facts, self._usable_k, limit_rules)
         self._control = Control()
         self._probe: Probe | None = None
         # Under the fence in force. A replayed request must not run its probe again.
@@ -230,7 +233,9 @@ class EngineCoreControl:
         self.before_schedule()
         control, facts, table = self._control, self._facts, self._table.in_use()
         fence = control.last_push.fence if control.last_push else None
-        why, problems = self._obstacles.live_tuning, self._obstacles.problems
+        why, rules = self._obstacles.live_tuning, self.request_limits.rules
+        rules.look()
+        problems = [*self._obstacles.problems, *filter(None, [self._table.problem, rules.problem])]
         return State(
             bootId=self._boot_id,
             engineVersion=facts.engine_version,
@@ -257,7 +262,7 @@ class EngineCoreControl:
             startupProfile=self._profile.to_wire(),
             engines=1,
             enginesAgree=True,
-            problems=sorted([*problems, *filter(None, [self._table.problem])]),
+            problems=sorted(problems),
         )
 
     def state_with_step_times(self) -> State:
@@ -279,6 +284,7 @@ class EngineCoreControl:
             drafterStepsSkipped=self.idle_drafter.steps_skipped,
             adapters=self.adapter_drafts.sums(),
             requestLimits=self.request_limits.outcomes_by_name(),
+            requestsByRule=dict(self.request_limits.rules.requests),
             withheldDraftTokens=self.request_limits.withheld_tokens,
             drafterTokensCaughtUp=self.idle_drafter.tokens_caught_up,
             longestStepSeconds=self.longest_step_seconds,

@@ -29,6 +29,7 @@ class Measurement(TypedDict):
     drafterTokensCaughtUp: int
     adapters: list[AdapterSums]
     requestLimits: dict[str, int]
+    requestsByRule: dict[str, int]
     withheldDraftTokens: int
     longestStepSeconds: float
 
@@ -84,6 +85,7 @@ def unmeasured(reason: str) -> Measurement:
         drafterTokensCaughtUp=0,
         adapters=[],
         requestLimits={},
+        requestsByRule={},
         withheldDraftTokens=0,
         longestStepSeconds=0.0,
     )

@@ -147,9 +147,16 @@ FAMILIES = (
     Family(
         CounterMetricFamily,
         "request_limits",
-        "Requests with a K limit, by what became of it.",
+        "Requests that asked for a K limit, by what became of it.",
         lambda found: [((outcome,), count) for outcome, count in found["requestLimits"].items()],
         ("outcome",),
+    ),
+    Family(
+        CounterMetricFamily,
+        "limit_rule_requests",
+        "Requests that met a limit rule, by its name.",
+        lambda found: [((rule,), count) for rule, count in found["requestsByRule"].items()],
+        ("rule",),
     ),
     _counter("withheld_draft_tokens", "Draft tokens that K limits left unverified.", "withheldDraftTokens"),
     _of_adapters("adapter_drafts", "Verified drafts by LoRA adapter, one per request and step.", "drafts"),

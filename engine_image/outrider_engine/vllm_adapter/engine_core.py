@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
+from outrider_engine.control.limit_rules import LimitRules, limits_file
 from outrider_engine.control.lookup import lookup_after_launch
 from outrider_engine.control.parsing import parse_schedule
 from outrider_engine.control.support import why_drafter_runs
@@ -104,6 +105,7 @@ def hooks_for(scheduler: Any) -> StepHooks:
         meter=Meter(facts.max_num_seqs, facts.num_speculative_tokens) if ours.sums_up_drafts else None,
         measuring=os.environ.get(MEASURE_VARIABLE) != "0",
         drafter_skip=drafter_skip,
+        limit_rules=LimitRules(limits_file(os.environ)),
     )
     hooks = StepHooks(ours, control)
     if facts.adaptive_verification or control.adapter_drafts.active:
@@ -133,7 +135,7 @@ def _with_request_hook(original: Callable[..., None]) -> Callable[..., None]:
         hooks: StepHooks | None = getattr(self, _HOOKS, None)
         # Pooling models have no sampling parameters.
         if hooks is not None and request.sampling_params is not None:
-            hooks.request_added(request.request_id, request.sampling_params.extra_args)
+            hooks.request_added(request)
             hooks.adapter_requested(request)
 
     return add_request

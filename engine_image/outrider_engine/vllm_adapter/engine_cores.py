@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
+from outrider_engine.control.limit_rules import OWN_REQUEST
 from outrider_engine.control.state import merge, unavailable
 from outrider_engine.control.support import data_parallel_obstacle
 from outrider_engine.control.verbs import STATE, Verb
@@ -140,7 +141,7 @@ class EngineCores:
         from vllm import SamplingParams
 
         greedy = SamplingParams(temperature=0.0, detokenize=False, **parameters)
-        request_id = f"outrider-own-{uuid.uuid4().hex}"
+        request_id = f"{OWN_REQUEST}{uuid.uuid4().hex}"
         last = None
         async for output in self._engine_client.generate({"prompt_token_ids": prompt}, greedy, request_id):
             last = output.outputs[0]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import sub
 from typing import Any, NamedTuple
 
+from outrider_engine.control.limit_rules import Arrival
 from outrider_engine.control.support import READ_STATES
 from outrider_engine.counting.measure import LimitedStep
 from outrider_engine.counting.trimmed import TrimmedDrafts
@@ -45,6 +46,11 @@ class Scheduler:
     def running_contexts(self) -> list[int]:
         """Computed tokens of each running request."""
         return [request.num_computed_tokens for request in self._vllm_scheduler.running]
+
+    def output_tokens(self, request_id: str) -> int:
+        """Tokens of the answer so far; 0 for a request that ended."""
+        request = self._vllm_scheduler.requests.get(request_id)
+        return 0 if request is None else int(request.num_output_tokens)
 
     @property
     def has_work(self) -> bool:
@@ -127,6 +133,18 @@ class Scheduler:
             original(request)
 
         manager.free = free
+
+
+def arrival_of(request: Any) -> Arrival:
+    """A request that vLLM's scheduler takes, which has sampling parameters."""
+    return Arrival(
+        request.request_id,
+        request.sampling_params.extra_args,
+        prompt_tokens=request.num_prompt_tokens,
+        max_tokens=request.max_tokens,
+        lora_adapter=adapter_of(request),
+        structured_output=request.use_structured_output,
+    )
 
 
 class StepResult(NamedTuple):

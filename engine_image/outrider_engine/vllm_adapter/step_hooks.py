@@ -6,7 +6,7 @@ here raises: a failure disables for good what failed, and the engine continues t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +19,7 @@ from outrider_engine.vllm_adapter.scheduler import (
     Scheduler,
     StepResult,
     adapter_of,
+    arrival_of,
     trimmed_in,
 )
 
@@ -47,15 +48,10 @@ class StepHooks:
         if not self.control.request_limits.counted(request_id, drafts, accepted) and trimmed.adaptive:
             trimmed.counted(request_id, drafts)
 
-    def request_added(self, request_id: str, extra_args: Mapping[str, object] | None) -> None:
-        """A request arrived.
-
-        extra_args: of its sampling parameters.
-        """
-        if not extra_args:
-            return
+    def request_added(self, request: Any) -> None:
+        """A request arrived, which has sampling parameters."""
         try:
-            self.control.request_limits.admit(request_id, extra_args)
+            self.control.request_limits.admit(arrival_of(request))
             if self.control.request_limits.active:
                 self.write_down_drafts()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
@@ -77,6 +73,7 @@ class StepHooks:
         if (limits := self.control.request_limits).active:
             try:
                 limits.withheld_tokens += self._scheduler.withhold_drafts(limits.of)
+                limits.end_early(self._scheduler.output_tokens)
             except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
                 self.control.request_limits_failed(error)
         self._hooked = perf_counter() - self._began

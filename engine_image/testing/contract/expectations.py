@@ -216,6 +216,9 @@ EXPECTATIONS: tuple[Expectation, ...] = (
         "vllm_adapter/scheduler.py",
         Defines(SCHEDULER, "Scheduler.add_request", takes=("self", "request")),
         Holds(REQUEST, "Request", ("sampling_params", "spec_token_ids", "request_id", "lora_request")),
+        Holds(REQUEST, "Request", ("num_prompt_tokens", "max_tokens")),
+        Defines(REQUEST, "Request.num_output_tokens"),
+        Defines(REQUEST, "Request.use_structured_output"),
         Holds("vllm/lora/request.py", "LoRARequest", ("lora_name",)),
         Says(SCHEDULER, "Scheduler.schedule", "spec_token_ids = request.spec_token_ids"),
         Says(

@@ -213,13 +213,27 @@ class Engine:
         return answer["answer"]
 
     def add(
-        self, name: str, extra_args: Mapping[str, object] | None = None, *, adapter: str | None = None
+        self,
+        name: str,
+        extra_args: Mapping[str, object] | None = None,
+        *,
+        adapter: str | None = None,
+        **fields: object,
     ) -> None:
-        """A request arrives with these extra arguments, for the base model or for an adapter."""
-        lora = None if adapter is None else SimpleNamespace(lora_name=adapter)
-        params = SimpleNamespace(extra_args=extra_args)
-        request = SimpleNamespace(request_id=name, sampling_params=params, lora_request=lora)
-        self.core.scheduler.add_request(request)
+        """A request arrives with these extra arguments, for the base model or for an adapter.
+
+        fields: of vLLM's `Request`.
+        """
+        request: dict[str, object] = {
+            "request_id": name,
+            "sampling_params": SimpleNamespace(extra_args=extra_args),
+            "num_prompt_tokens": 50,
+            "num_output_tokens": 0,
+            "max_tokens": 100,
+            "lora_request": None if adapter is None else SimpleNamespace(lora_name=adapter),
+            "use_structured_output": False,
+        }
+        self.core.scheduler.add_request(SimpleNamespace(**request | fields))
 
     def step(self, plan: Plan) -> Any:
         """One whole step, which verifies the drafts that the plugin leaves; what was scheduled."""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider_engine.control.limit_rules import Arrival
 from outrider_engine.control.request_limits import (
     HEADER,
     KEY,
@@ -160,14 +161,14 @@ def test_drafts_beyond_the_limit_are_withheld_and_the_others_of_the_batch_keep_t
 def test_a_limit_between_candidates_is_the_candidate_below() -> None:
     """No other K was captured, and the step of a request alone drafts that many."""
     limits = some_limits(usable=(0, 1, 3))
-    limits.admit("two", {KEY: 2})
+    limits.admit(Arrival("two", {KEY: 2}))
     assert limits.of("two") == 1
     assert limits.k_of(["two"], 3) == 1
 
 
 def test_where_k_cannot_change_a_limit_still_withholds() -> None:
     limits = some_limits(usable=())
-    limits.admit("two", {KEY: 2})
+    limits.admit(Arrival("two", {KEY: 2}))
     assert limits.of("two") == 2
     assert limits.k_of(["two"], 3) == 3
 
@@ -187,7 +188,7 @@ def test_a_step_drafts_no_more_than_its_requests_may_verify(limits: Sequence[int
 def test_k_that_failed_the_self_test_stays_out() -> None:
     """A step without drafts may be what failed."""
     limits = some_limits(usable=(1, 3))
-    limits.admit("off", {KEY: 0})
+    limits.admit(Arrival("off", {KEY: 0}))
     assert (limits.of("off"), limits.k_of(["off"], 3)) == (0, 3)
 
 
@@ -221,7 +222,7 @@ def test_requests_are_counted_by_what_became_of_their_limit(
 @pytest.mark.parametrize("method", [None, "extract_hidden_states"])
 def test_without_drafts_a_limit_has_no_effect(method: str | None) -> None:
     limits = some_limits(method=method)
-    limits.admit("a", {KEY: 0})
+    limits.admit(Arrival("a", {KEY: 0}))
     assert (limits.active, limits.outcomes[Outcome.NO_EFFECT]) == (False, 1)
 
 
@@ -289,7 +290,7 @@ def test_together_the_sums_are_vllms(
     """Whatever limits there are, also where the next step is scheduled before the last one is read."""
     limits = some_limits()
     for name, (limit, _) in requests.items():
-        limits.admit(name, None if limit is None else {KEY: limit})
+        limits.admit(Arrival(name, None if limit is None else {KEY: limit}))
     key, drafts = object(), {}
     limits.scheduled(object(), requests, k)
     for name in requests:
@@ -312,7 +313,7 @@ def test_together_the_sums_are_vllms(
 
 def test_a_step_without_a_result_leaves_no_record() -> None:
     limits = some_limits()
-    limits.admit("a", {KEY: 0})
+    limits.admit(Arrival("a", {KEY: 0}))
     last: object = None
     for _ in range(3 * MAX_STEPS_IN_FLIGHT):
         last = object()
