@@ -307,6 +307,19 @@ class Spec(ApiModel):
         return names.isdisjoint(adapter.name for adapter in self.engine.lora_adapters)
 
     @rule(
+        f"{_OWN}!has(self.speculation.requestLimits) || !has(self.engine.loraAdapters) || "
+        "self.speculation.requestLimits.all(limit, !has(limit.when.loraAdapter) || "
+        "self.engine.loraAdapters.exists(adapter, adapter.name == limit.when.loraAdapter))",
+        "spec.speculation.requestLimits: a loraAdapter is not in engine.loraAdapters, so no request could "
+        "meet it; write the name of one of them",
+        field=".speculation.requestLimits",
+    )
+    def _limited_adapters_are_loaded(self) -> bool:
+        adapters = self.engine.lora_adapters
+        limited = {limit.when.lora_adapter for limit in self.speculation.request_limits} - {None}
+        return not adapters or limited <= {adapter.name for adapter in adapters}
+
+    @rule(
         f"{_OWN}self.parallelism.nodes == 1 || self.rollout.onFailure == 'Hold'",
         "spec.rollout.onFailure: Outrider cannot return replicas of several nodes to the last good revision; "
         "write onFailure: Hold",

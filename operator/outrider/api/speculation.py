@@ -17,6 +17,7 @@ from outrider.api.drafting import (
     default_candidates,
     default_schedule,
 )
+from outrider.api.request_limits import RequestLimits
 from outrider.api.speculative_config import OWN_VOCABULARY, SpeculativeConfig
 from outrider.api.text import shortened
 from outrider.api.tuning import Actuation, Tuning, TuningMode
@@ -110,6 +111,9 @@ class Speculation(ApiModel):
     the drafter's `max_model_len: 4096` and `quantization: fp8`, `draft_sample_method: probabilistic`. A draft
     model of another vocabulary needs `use_heterogeneous_vocab: true`. vLLM checks them at its start.
     Admission refuses keys that other fields set."""
+    request_limits: RequestLimits = Field(default_factory=list)
+    """K limits for some requests. Of those that a request meets, and the one that it asks for itself, the
+    smallest applies. A change reaches running engines within two minutes and restarts nothing."""
     tuning: Tuning = Field(default_factory=Tuning)
     """Tuning of the schedule by the load."""
 
@@ -139,15 +143,17 @@ class Speculation(ApiModel):
 
     @rule(
         "self.method != 'none' || !(has(self.numSpeculativeTokens) || has(self.candidates) "
-        "|| has(self.schedule) || (has(self.tuning) && self.tuning.mode != 'Off'))",
+        "|| has(self.schedule) || has(self.requestLimits) || "
+        "(has(self.tuning) && self.tuning.mode != 'Off'))",
         "spec.speculation: method none drafts nothing; leave out numSpeculativeTokens, candidates, "
-        "schedule and tuning",
+        "schedule, requestLimits and tuning",
         field=".method",
     )
     def _nothing_is_set_for_none(self) -> bool:
         fields = (self.num_speculative_tokens, self.candidates, self.schedule)
+        named = "request_limits" in self.model_fields_set or any(field is not None for field in fields)
         tuned = "tuning" in self.model_fields_set and self.tuning.mode is not TuningMode.OFF
-        return self.method is not Method.NONE or (all(field is None for field in fields) and not tuned)
+        return self.method is not Method.NONE or not (named or tuned)
 
     @rule(
         "self.method != 'none' || !has(self.config)",
@@ -338,6 +344,25 @@ class Speculation(ApiModel):
         if self.live or self._refused or self.method is Method.NONE:
             return True
         return self._named_k <= {self.num_speculative_tokens}
+
+    @rule(
+        f"!has(self.requestLimits) || !has({_N}) || self.requestLimits.all(limit, limit.maxK < {_N})",
+        "spec.speculation.requestLimits: a maxK of {numSpeculativeTokens} or more limits nothing, since "
+        "numSpeculativeTokens is {numSpeculativeTokens}; write a smaller one",
+        field=".requestLimits",
+    )
+    def _limits_are_below_the_ceiling(self) -> bool:
+        ceiling = self.num_speculative_tokens
+        return ceiling is None or all(limit.max_k < ceiling for limit in self.request_limits)
+
+    @rule(
+        f"!has(self.requestLimits) || size(self.requestLimits) == 0 || !{_ROLLS_OUT}",
+        "spec.speculation.requestLimits: Outrider's plugin limits requests, and with tuning.actuation: "
+        "Rollout engines run without it. Set actuation: Live, or leave requestLimits out",
+        field=".requestLimits",
+    )
+    def _limits_have_the_plugin(self) -> bool:
+        return not self.request_limits or self.tuning.actuation is not Actuation.ROLLOUT
 
     @rule(
         "!has(self.tuning) || self.tuning.k0 != 'Skip' || self.method == 'draft_model'",

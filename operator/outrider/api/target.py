@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.quantity import Name
+from outrider.api.request_limits import RequestLimits
 from outrider.api.text import shortened
 from outrider.api.tuning import TuningMode
 
@@ -164,6 +165,9 @@ class Target(ApiModel):
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the engine's HTTP server in the pods. Default: 8000; for an InferenceService 8080, and for an
     InferencePool its target port."""
+    request_limits: RequestLimits = Field(default_factory=list)
+    """K limits for some requests, as in spec.speculation.requestLimits. They apply where pods mount
+    Outrider's ConfigMap, as `outrider inject` writes it."""
     tuning: TargetTuning = Field(default_factory=TargetTuning)
     """Tuning of the schedule by the load."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.api.quantity import duration_seconds
+from outrider.api.request_limits import RequestLimit
 from outrider.api.resource import API_VERSION, KIND, SpeculativeModel
 from outrider.api.rollout import DisruptionBudget
 from outrider.plan.names import (
@@ -30,6 +32,7 @@ from outrider.plan.names import (
 )
 from outrider.plan.settings import ControlKeys
 from outrider.runtimes.engine_launch import PUBLIC_KEY_FILE, SCHEDULE_FILE
+from outrider_protocol.request_limits import LIMITS_FILE
 from outrider_protocol.schedule import Schedule
 
 Manifest = dict[str, object]
@@ -42,14 +45,22 @@ def service_account(model: SpeculativeModel) -> Manifest:
 
 
 def config_map(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:
-    """What engines read: the static schedule when they start, the public key at each request."""
+    """What engines read: the static schedule when they start, the public key and limit rules at requests."""
     own = head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
-    return {**own, "data": {**table_data(model.spec.static_schedule()), PUBLIC_KEY_FILE: keys.public}}
+    limits = limits_data(model.spec.speculation.request_limits)
+    static = table_data(model.spec.static_schedule())
+    return {**own, "data": {**static, PUBLIC_KEY_FILE: keys.public, **limits}}
 
 
 def table_data(table: Schedule) -> dict[str, str]:
     """A static schedule in the form of the ConfigMap."""
     return {SCHEDULE_FILE: json.dumps(table.to_wire(), separators=(",", ":"))}
+
+
+def limits_data(limits: Sequence[RequestLimit]) -> dict[str, str]:
+    """Request limits in the form of the ConfigMap; nothing without any."""
+    rules = [limit.to_rule().to_wire() for limit in limits]
+    return {LIMITS_FILE: json.dumps(rules, separators=(",", ":"))} if rules else {}
 
 
 def secret(model: SpeculativeModel, *, keys: ControlKeys) -> Manifest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.api.resource import SpeculativeModel
-from outrider.plan.children import Manifest, head, secret, table_data
+from outrider.plan.children import Manifest, head, limits_data, secret, table_data
 from outrider.plan.names import schedule_config_map
 from outrider.plan.settings import ControlKeys
 from outrider.runtimes.engine_launch import PUBLIC_KEY_FILE
@@ -18,5 +18,7 @@ def target_children(
     static: the static schedule; None before any engine reported it. Outrider reads it after its own restart.
     """
     own = head(model, "v1", "ConfigMap", schedule_config_map(model.metadata.name))
-    data = {PUBLIC_KEY_FILE: keys.public, **({} if static is None else table_data(static))}
-    return secret(model, keys=keys), {**own, "data": data}
+    target = model.spec.target
+    limits = {} if target is None else limits_data(target.request_limits)
+    schedule = {} if static is None else table_data(static)
+    return secret(model, keys=keys), {**own, "data": {PUBLIC_KEY_FILE: keys.public, **schedule, **limits}}

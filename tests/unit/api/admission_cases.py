@@ -538,6 +538,8 @@ LAUNCHES = (
 POOLS_WITH_DRAFTS = "the model gives embeddings or scores and generates no tokens"
 VLLMS = "mirror.example/vllm/vllm-openai:v0.33.0"
 ADAPTER = {"name": "legal", "uri": "hf://org/qwen-legal-lora"}
+SHORT: Json = {"name": "short", "maxK": 0, "when": {"promptTokensBelow": 20}}
+OF_ADAPTER: Json = {"name": "legal", "maxK": 1, "when": {"loraAdapter": "legal"}}
 
 ENGINES = (
     _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
@@ -600,6 +602,66 @@ ENGINES = (
         "vLLM has no adaptive verification with LoRA",
         speculation={"verification": "Auto"},
         engine={"loraAdapters": [ADAPTER]},
+    ),
+    _speculation(
+        "request limits of every kind",
+        requestLimits=[
+            SHORT,
+            {"name": "early", "maxK": 1, "when": {"firstOutputTokens": 32}},
+            {"name": "json", "maxK": 2, "when": {"structuredOutput": True, "maxTokensBelow": 16}},
+        ],
+    ),
+    _spec(
+        "a request limit of an adapter",
+        speculation={"requestLimits": [OF_ADAPTER]},
+        engine={"loraAdapters": [ADAPTER]},
+    ),
+    _speculation("a request limit of an adapter that is loaded later", requestLimits=[OF_ADAPTER]),
+    _spec(
+        "a request limit of no adapter",
+        "a loraAdapter is not in engine.loraAdapters",
+        speculation={"requestLimits": [OF_ADAPTER]},
+        engine={"loraAdapters": [ADAPTER | {"name": "sql"}]},
+    ),
+    _speculation(
+        "a request limit of every request",
+        "when is empty, and would limit every request",
+        requestLimits=[SHORT | {"when": {}}],
+    ),
+    _speculation(
+        "a request limit without a condition",
+        "spec.speculation.requestLimits",
+        requestLimits=[{"name": "all", "maxK": 0}],
+    ),
+    _speculation(
+        "a request limit of no length",
+        "spec.speculation.requestLimits",
+        requestLimits=[SHORT | {"when": {"promptTokensBelow": 0}}],
+    ),
+    _speculation(
+        "a request limit of no name",
+        "spec.speculation.requestLimits",
+        requestLimits=[SHORT | {"name": "A b"}],
+    ),
+    _speculation("a request limit twice", "spec.speculation.requestLimits", requestLimits=[SHORT, SHORT]),
+    _speculation(
+        "a request limit of K",
+        "a maxK of 5 or more limits nothing",
+        requestLimits=[SHORT | {"maxK": 5}],
+    ),
+    _speculation(
+        "request limits without the plugin",
+        "Outrider's plugin limits requests",
+        requestLimits=[SHORT],
+        tuning={"actuation": "Rollout"},
+    ),
+    _speculation(
+        "request limits without drafts",
+        "method none drafts nothing",
+        method="none",
+        drafter=None,
+        numSpeculativeTokens=None,
+        requestLimits=[SHORT],
     ),
     _spec("the other side of a KV connector", engine={"kvTransferPeer": "qwen-prefill"}),
     _spec(
@@ -1040,6 +1102,7 @@ def _target(
 TARGETS = (
     _target("by labels"),
     _target("with a port and a mode", **_SELECTED, port=8080, tuning={"mode": "Observe"}),
+    _target("with request limits", **_SELECTED, requestLimits=[SHORT, OF_ADAPTER]),
     _target("by expressions", selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
     _target("of a Deployment", workload=_WORKLOAD),
     _target(

@@ -18,9 +18,10 @@ FIELDS_OF_THE_DESIGN = {
         "schedule",
         "verification",
         "config",
+        "requestLimits",
         "tuning",
     },
-    "target": {"selector", "workload", "port", "tuning"},
+    "target": {"selector", "workload", "port", "requestLimits", "tuning"},
     "engine": {
         "runtime",
         "version",

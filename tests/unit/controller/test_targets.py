@@ -16,6 +16,7 @@ from outrider.controller.reconcile.targets import LOOK_SECONDS
 from outrider.controller.stored import Key
 from outrider.plan.names import MODEL_LABEL, schedule_config_map
 from outrider.runtimes.engine_launch import SCHEDULE_FILE
+from outrider_protocol.request_limits import LIMITS_FILE
 from tests.unit.controller.target_place import APP, TargetPlace
 
 AFTER_THE_KEY = KEY_PATIENCE.total_seconds() + 1
@@ -79,6 +80,15 @@ async def test_the_static_schedule_outlives_its_pods_and_the_operator(place: Tar
     found = place.tuned()
     assert found is not None
     assert str(found.static) == "*:3"
+
+
+async def test_request_limits_reach_the_pods_with_the_keys(tmp_path: Path) -> None:
+    limits = [{"name": "json", "maxK": 1, "when": {"structuredOutput": True}}]
+    place = TargetPlace(tmp_path, selector={"matchLabels": APP}, requestLimits=limits)
+    place.has_pod()
+    await place.passes()
+    data = place.cluster.objects[CONFIG_MAPS.path("default", schedule_config_map("m"))]["data"]
+    assert json.loads(data[LIMITS_FILE]) == limits
 
 
 async def test_a_static_schedule_that_was_never_seen_is_the_default(place: TargetPlace) -> None:

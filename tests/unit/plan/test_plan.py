@@ -15,6 +15,7 @@ from outrider.api.reasons import DegradedReason
 from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
 from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 from outrider.plan.names import REVISION_LABEL
+from outrider_engine.control.limit_rules import limits_file
 from outrider_engine.http.graceful_shutdown import READINESS
 from outrider_protocol.environment import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from outrider_protocol.releases import RELEASES
@@ -163,6 +164,19 @@ def test_no_pod_mounts_the_secret_with_the_private_key() -> None:
 def test_the_private_key_is_stored_before_engines_learn_of_the_public_one() -> None:
     kinds = [child["kind"] for child in a_plan(a_model()).children]
     assert kinds.index("Secret") < kinds.index("ConfigMap")
+
+
+def test_request_limits_lie_beside_the_public_key_and_restart_nothing() -> None:
+    limit = {"name": "short", "maxK": 0, "when": {"promptTokensBelow": 20, "structuredOutput": False}}
+    without, result = a_plan(a_model()), a_plan(a_model(speculation={"requestLimits": [limit]}))
+    assert result.revision == without.revision
+    file = limits_file({PUBLIC_KEY_FILE_VARIABLE: environment(result)[PUBLIC_KEY_FILE_VARIABLE]})
+    assert file is not None
+    for planned, rules in ((without, None), (result, [limit])):
+        config_map = planned.child("ConfigMap")
+        assert config_map is not None
+        text = config_map["data"].get(file.name)  # type: ignore[attr-defined]
+        assert rules == (None if text is None else json.loads(text))
 
 
 def test_an_engine_knows_the_public_key_and_the_uid_of_its_own_pod() -> None:
