@@ -163,6 +163,29 @@ TUNER = Row(
             stacked=True,
         ),
         Panel(
+            "Requests with a K limit",
+            "Ratio of scheduled requests whose K limit leaves a position out. "
+            "The more they are, the smaller K is for all.",
+            (
+                Query(
+                    f"{_rate('outrider:limited_requests_total', 'position')} / on (namespace, "
+                    f"outrider_dev_model) group_left () {_rate('outrider:scheduled_requests_total')}",
+                    f"{_ENGINES} position {{{{position}}}}",
+                ),
+            ),
+            unit="percentunit",
+        ),
+        Panel(
+            "Requests by K limit",
+            "Requests per second that meet each entry of requestLimits, or ask for a K limit themselves.",
+            (
+                Query(_rate("outrider:limit_rule_requests_total", "rule"), f"{_ENGINES} {{{{rule}}}}"),
+                Query(
+                    _rate("outrider:request_limits_total", "outcome"), f"{_ENGINES} asked: {{{{outcome}}}}"
+                ),
+            ),
+        ),
+        Panel(
             "Batch size",
             "Mean number of scheduled requests per engine step and pod: the load that K follows.",
             (Query(_of_model("batch_size"), _MODEL),),

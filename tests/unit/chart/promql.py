@@ -44,10 +44,12 @@ def existing_metrics() -> frozenset[str]:
 
 
 def _plugin_names() -> frozenset[str]:
-    cells: Any = [cell_sums(trimmed=1)]
+    cells: Any = [cell_sums(trimmed=1, limited=1)]
     measurement: Measurement = {
         **unmeasured("not asked"),
         "cells": cells,
+        "requestLimits": {"Applied": 1},
+        "requestsByRule": {"short": 1},
         "adapters": [AdapterSums(adapter="legal", drafts=1, draftTokens=3, acceptedTokens=2)],
     }
     text = exposition.render([measurement], model_name="tiny").decode()
