@@ -129,11 +129,8 @@ class Engine:
         return state
 
     def limit(self, *limits: Mapping[str, object]) -> None:
-        """Write limit rules where the pod has them. It has those before until a request arrives."""
-        file = self.public_key_file.with_name(LIMITS_FILE)
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps(limits))
-        new.replace(file)
+        """Have these limit rules for requests that arrive later."""
+        write_limits(self.public_key_file.parent, *limits)
 
     def put(self, body: Mapping[str, object]) -> httpx.Response:
         """`PUT /outrider/v1/schedule`."""
@@ -241,6 +238,13 @@ def on_v2(plugin: Path) -> dict[str, str]:
 
 _INTERPRETER = "interpreter"
 """Folder in that of the plugin with the backend of Triton."""
+
+
+def write_limits(folder: Path, *limits: Mapping[str, object]) -> None:
+    """Write limit rules where an engine reads them, as the kubelet does: another file takes the place."""
+    new = folder / f"{LIMITS_FILE}.new"
+    new.write_text(json.dumps(limits))
+    new.replace(folder / LIMITS_FILE)
 
 
 def install_plugin(folder: Path) -> Path:

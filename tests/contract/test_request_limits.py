@@ -16,7 +16,7 @@ import pytest
 
 from tests.contract import quick_start
 from tests.contract.answers import PROMPTS, TOKENS, Answer, answers_together, compare
-from tests.contract.engine import DRAFT_MODEL, SERVED_NAME, Engine, Launch, running_engine
+from tests.contract.engine import DRAFT_MODEL, SERVED_NAME, Engine, Launch, running_engine, write_limits
 from tests.contract.equality import assert_equal_up_to_noise
 from tests.contract.gaps import push
 from tests.contract.measuring import Samples, scrape, settled
@@ -67,9 +67,12 @@ def launched(
 
 @pytest.fixture(scope="module")
 def served(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """What the API server does is the same on every runner."""
+    """What the API server does is the same on every runner. It started with a limit of all requests."""
     launch = Launch(DRAFT_MODEL, candidates=CANDIDATES, plugins=(quick_start.NAME,))
-    with running_engine(plugin, tmp_path_factory.mktemp("served"), launch) as engine:
+    folder = tmp_path_factory.mktemp("served")
+    write_limits(folder, {"name": "all", "maxK": 0, "when": {"maxTokensBelow": 10**6}})
+    with running_engine(plugin, folder, launch) as engine:
+        engine.limit()
         yield engine
 
 
@@ -189,6 +192,13 @@ def test_the_first_tokens_of_an_answer_have_a_limit_of_their_own(launched: Engin
     assert steps["0"] in (12, 13)
     assert counted.total(DRAFTED) > 0
     assert counted.disagreements() == {}
+
+
+def test_the_self_test_is_not_limited(served: Engine) -> None:
+    """It has to see every K."""
+    self_test = served.first_state["selfTest"]
+    assert isinstance(self_test, dict)
+    assert self_test["state"] == "Passed", self_test
 
 
 BAD = ["two", "2", -1, 65, 10**30, 1.5, [0]]

@@ -117,7 +117,7 @@ class LimitRules:
     def _read(file: Path) -> tuple[LimitRule, ...]:
         try:
             return parse_rules(json.loads(file.read_bytes()))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Refusal(Reason.MALFORMED, f"{file} is not JSON") from error
 
 

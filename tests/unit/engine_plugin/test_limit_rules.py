@@ -232,6 +232,7 @@ def test_metrics_name_a_rule_before_a_request_met_it(file: Path) -> None:
         "{}",
         '{"a": 1}',
         "[1]",
+        "[" * 100_000,
         '[{"name": "a", "maxK": 0}]',
         '[{"name": "a", "maxK": -1, "when": {}}]',
         '[{"name": "a", "maxK": 99, "when": {}}]',
