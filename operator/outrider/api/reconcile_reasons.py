@@ -114,11 +114,38 @@ class DegradedReason(Reason):
         "spec.parallelism.nodes: 1. Outrider continues within 30 s.",
         "guide/nodes.md",
     )
+    INFERENCE_POOL_MISSING = (
+        "InferencePoolMissing",
+        Need.PERSON,
+        "`spec.inferencePool` is set, and the cluster has no InferencePool, the operator has no right to "
+        "create one, or `memberOf` names a model without a pool. The engines serve behind their Service.",
+        "Install the InferencePool CRD of inference.networking.k8s.io/v1, give the operator the right that "
+        "the message names, or correct memberOf. Outrider continues within 30 s.",
+        "guide/inference-pool.md",
+    )
+    ENDPOINT_PICKER_MISSING = (
+        "EndpointPickerMissing",
+        Need.PERSON,
+        "`inferencePool.endpointPicker` names a Service that the namespace does not have. The engines serve "
+        "behind their own Service.",
+        "Install the endpoint picker, or correct endpointPicker.service. Outrider looks again within 30 s.",
+        "guide/inference-pool.md",
+    )
+    INFERENCE_POOL_NOT_ACCEPTED = (
+        "InferencePoolNotAccepted",
+        Need.PERSON,
+        "A gateway does not accept the InferencePool of the model, or cannot resolve its endpoint picker. "
+        "The message has the gateway's answer.",
+        "Correct what the message names: the HTTPRoute, or endpointPicker with its port. Outrider looks "
+        "again within 30 s.",
+        "guide/inference-pool.md",
+    )
     NAME_TAKEN = (
         "NameTaken",
         Need.PERSON,
         "The name of an object that Outrider has to create belongs to an object that it does not own. If it "
-        "is the canary's name, the replicas serve without a canary.",
+        "is the canary's name, the replicas serve without a canary. If it is the InferencePool's, they serve "
+        "behind the Service.",
         "Rename the model, delete that object, or set tuning.canary: Never if it is the canary's name.",
     )
     APPLY_REFUSED = (

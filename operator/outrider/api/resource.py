@@ -118,6 +118,15 @@ class SpeculativeModel(ApiModel):
         return self.spec.engine.kv_transfer_peer != self.metadata.name
 
     @rule(
+        "!has(self.spec.inferencePool) || !has(self.spec.inferencePool.memberOf) || "
+        "self.spec.inferencePool.memberOf != self.metadata.name",
+        "spec.inferencePool.memberOf: '{metadata.name}' is this model; name another, or write endpointPicker",
+    )
+    def _its_pool_is_of_another(self) -> bool:
+        pool = self.spec.inference_pool
+        return pool is None or pool.member_of != self.metadata.name
+
+    @rule(
         f"self.spec.parallelism.nodes == 1 || size(self.metadata.name) <= {MAX_GROUP_NAME_LENGTH}",
         f"metadata.name: '{{metadata.name}}' is too long for several parallelism.nodes; write at most "
         f"{MAX_GROUP_NAME_LENGTH} characters",

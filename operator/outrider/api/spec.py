@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from outrider.api.base import ApiModel, rule
 from outrider.api.engine import STOCK_IMAGE, Engine, ModelRunner, Plugin
 from outrider.api.engine_args import POOLS, pools
+from outrider.api.inference_pool import InferencePool
 from outrider.api.model import Model
 from outrider.api.parallelism import Parallelism
 from outrider.api.pod_resources import Resources
@@ -85,6 +86,9 @@ class Spec(ApiModel):
     cache: Cache | None = None
     """A volume for downloaded weights. Default: each pod downloads hf:// weights for itself. s3:// needs a
     volume."""
+    inference_pool: InferencePool | None = None
+    """The pods as a backend of gateways with the Gateway API Inference Extension, beside the Service. A
+    change restarts the engines, because pods get other labels."""
     pod_template: PodTemplate | None = None
     """An overlay on the engine pods."""
 
@@ -108,13 +112,14 @@ class Spec(ApiModel):
 
     @rule(
         "!has(self.target) || has(self.model) || !(has(self.speculation) || has(self.resources) || "
-        "has(self.cache) || has(self.podTemplate))",
+        "has(self.cache) || has(self.podTemplate) || has(self.inferencePool))",
         "spec.target: Outrider neither launches nor restarts these pods; leave out speculation, resources, "
-        "cache and podTemplate. Their owner sets the method, and spec.target.tuning sets the tuner's mode",
+        "cache, podTemplate and inferencePool. Their owner sets the method, and spec.target.tuning sets the "
+        "tuner's mode",
         field=".target",
     )
     def _targets_are_launched_by_their_owner(self) -> bool:
-        about_pods = (self.resources, self.cache, self.pod_template)
+        about_pods = (self.resources, self.cache, self.pod_template, self.inference_pool)
         launched = "speculation" in self.model_fields_set or any(part is not None for part in about_pods)
         return self.target is None or "model" in self.model_fields_set or not launched
 

@@ -670,6 +670,45 @@ ENGINES = (
         engine={"kvTransferPeer": "qwen"},
     ),
     _spec("another side that is no name", "spec.engine.kvTransferPeer", engine={"kvTransferPeer": "Qwen/8B"}),
+    _spec("an InferencePool", inferencePool={"endpointPicker": {"service": "qwen-epp"}}),
+    _spec(
+        "an InferencePool in full",
+        inferencePool={
+            "endpointPicker": {"service": "qwen-epp", "port": 9003, "failureMode": "FailClose"},
+            "port": 9000,
+            "canary": "Exclude",
+        },
+    ),
+    _spec("a member of another pool", inferencePool={"memberOf": "qwen-decode"}),
+    _spec("an empty InferencePool", "spec.inferencePool: write endpointPicker", inferencePool={}),
+    _spec(
+        "a pool of its own and another",
+        "only one of both",
+        inferencePool={"endpointPicker": {"service": "qwen-epp"}, "memberOf": "other"},
+    ),
+    _spec(
+        "a member with a port of its own",
+        "spec.inferencePool.port: the pool of other has the port",
+        inferencePool={"memberOf": "other", "port": 9000},
+    ),
+    _spec(
+        "a member of its own pool",
+        "spec.inferencePool.memberOf: 'qwen' is this model",
+        inferencePool={"memberOf": "qwen"},
+    ),
+    _spec(
+        "a picker without a Service", "spec.inferencePool", inferencePool={"endpointPicker": {"port": 9002}}
+    ),
+    _spec(
+        "a picker of no name",
+        "spec.inferencePool.endpointPicker",
+        inferencePool={"endpointPicker": {"service": "Not A Name"}},
+    ),
+    _spec(
+        "another failure mode",
+        "spec.inferencePool.endpointPicker",
+        inferencePool={"endpointPicker": {"service": "qwen-epp", "failureMode": "Retry"}},
+    ),
     _spec("a privileged port", "spec.engine.port", engine={"port": 80}),
     _args(
         "flags of all kinds", max__num__seqs=64, enforce__eager=True, dtype="bfloat16", middleware=["a", "b"]

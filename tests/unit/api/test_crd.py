@@ -45,6 +45,7 @@ FIELDS_OF_THE_DESIGN = {
         "disruptionBudget",
     },
     "cache": {"claim", "size", "storageClass", "accessMode", "s3"},
+    "inferencePool": {"endpointPicker", "memberOf", "port", "canary"},
     "podTemplate": {"metadata", "spec"},
 }
 TUNING_FIELDS = {
