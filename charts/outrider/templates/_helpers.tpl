@@ -96,9 +96,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [serving.kserve.io]
   resources: [inferenceservices, llminferenceservices]
   verbs: [get]
+# Only by name: also those that spec.inferencePool asks for.
 - apiGroups: [inference.networking.k8s.io]
   resources: [inferencepools]
-  verbs: [get]
+  verbs: [get, create, patch, delete]
 {{- if not .Values.leaderWorkerSets.enabled }}
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]

@@ -136,6 +136,32 @@ class LeaderWorkerSet(_View):
     status: LeaderWorkerSetStatus = LeaderWorkerSetStatus()
 
 
+class PoolParentReference(_View):
+    """Object that uses an InferencePool, by default a Gateway."""
+
+    kind: str = "Gateway"
+    name: str = ""
+
+
+class PoolParent(_View):
+    """An InferencePool as one gateway sees it."""
+
+    parent_ref: PoolParentReference = PoolParentReference()
+    conditions: tuple[StatusCondition, ...] = ()
+
+
+class InferencePoolStatus(_View):
+    """Answers of gateways."""
+
+    parents: tuple[PoolParent, ...] = ()
+
+
+class InferencePool(_View):
+    """The InferencePool of a model."""
+
+    status: InferencePoolStatus = InferencePoolStatus()
+
+
 class Waiting(_View):
     """Why a container does not run yet."""
 

@@ -53,6 +53,7 @@ DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition",
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODES = Resource("", "v1", "Node", "nodes")
 LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
 """Kinds of optional add-ons, read by name and never watched. Their pods show their state."""
 
 WATCHED_CHILDREN = (DEPLOYMENTS, SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS, JOBS, BUDGETS)
@@ -67,6 +68,7 @@ _BY_KIND = {
         CLAIMS,
         NETWORK_POLICIES,
         LEADER_WORKER_SETS,
+        INFERENCE_POOLS,
         EVENTS,
         *WATCHED_CHILDREN,
     )

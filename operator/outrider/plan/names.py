@@ -11,6 +11,9 @@ ROLE_LABEL = f"{GROUP}/role"
 """On the pods of the canary; the others have none."""
 CANARY = "canary"
 
+POOL_LABEL = f"{GROUP}/inference-pool"
+"""On the pods of an InferencePool, with its name, by which it selects them."""
+
 PLUGIN_ANNOTATION = f"{GROUP}/plugin"
 """On pods of another owner that carry the plugin: the SpeculativeModel whose key they accept."""
 

@@ -11,6 +11,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.plan import children
 from outrider.plan.canary import CanaryStage, Serving, canary_stage
 from outrider.plan.children import Manifest
+from outrider.plan.inference_pool import inference_pool
 from outrider.plan.kubernetes_release import KubernetesVersion, too_old
 from outrider.plan.network_policy import network_policies
 from outrider.plan.pod import pod_template
@@ -191,7 +192,7 @@ def _download(
 
 
 def _beside_pods(model: SpeculativeModel, keys: ControlKeys, settings: PlanSettings) -> tuple[Manifest, ...]:
-    claim, peers = download_claim(model), settings.control_peers
+    claim, peers, pool = download_claim(model), settings.control_peers, inference_pool(model)
     return (
         children.service_account(model),
         # The Secret first: a public key without its stored private one is of no use.
@@ -200,6 +201,7 @@ def _beside_pods(model: SpeculativeModel, keys: ControlKeys, settings: PlanSetti
         children.service(model),
         *(() if peers is None else network_policies(model, peers=peers)),
         *(() if claim is None else (claim,)),
+        *(() if pool is None else (pool,)),
     )
 
 

@@ -11,6 +11,7 @@ from outrider.api.launch import ANNOTATION
 from outrider.api.model import SecretKey
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
+from outrider.plan.inference_pool import pool_label
 from outrider.plan.names import (
     CANARY,
     CONTAINER,
@@ -59,9 +60,10 @@ def pod_template(
     Raises:
         ValueError: arguments or overlay contradict the plan; the message names the field.
     """
+    engine = runtime_of(launch.spec).container(launch, served_name=_served_name(model))
     planned: Json = {
-        "metadata": _metadata(model, launch.role),
-        "spec": _pod_spec(model, launch, image=image, settings=settings),
+        "metadata": _metadata(model, engine, launch.role),
+        "spec": _pod_spec(model, launch, engine, image=image, settings=settings),
     }
     overlay = model.spec.pod_template
     if overlay is None:
@@ -79,12 +81,17 @@ def pod_template(
     return _annotated(merged, launch)
 
 
-def _metadata(model: SpeculativeModel, role: Role) -> Json:
+def _metadata(model: SpeculativeModel, engine: EngineContainer, role: Role) -> Json:
     name = model.metadata.name
     if role is Role.WORKER:
         return {"labels": {**worker_labels(name)}, "annotations": {}}
+    pool = pool_label(model, role)
     return {
-        "labels": {**labels(name), **({ROLE_LABEL: CANARY} if role is Role.CANARY else {})},
+        "labels": {
+            **labels(name),
+            **({ROLE_LABEL: CANARY} if role is Role.CANARY else {}),
+            **({**pool, **engine.picker_labels} if pool else {}),
+        },
         "annotations": {
             "prometheus.io/scrape": "true",
             "prometheus.io/port": str(model.spec.engine.port),
@@ -106,9 +113,13 @@ def _annotated(template: Json, launch: EngineLaunch) -> Json:
 
 
 def _pod_spec(
-    model: SpeculativeModel, launch: EngineLaunch, *, image: EngineImage, settings: PlanSettings
+    model: SpeculativeModel,
+    launch: EngineLaunch,
+    engine: EngineContainer,
+    *,
+    image: EngineImage,
+    settings: PlanSettings,
 ) -> Json:
-    engine = runtime_of(launch.spec).container(launch, served_name=_served_name(model))
     control = _Control.of(launch.spec, engine, settings)
     spec: Json = {
         "serviceAccountName": model.metadata.name,

@@ -6,7 +6,7 @@ What only one runtime knows lies in its folder beside this file. Nothing outside
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.engine import Engine
@@ -54,6 +54,8 @@ class EngineContainer:
     """The variable by which the engine learns its pod's address, which other nodes need; None: no need."""
     runs_plugin: bool = False
     """The command needs the files of Outrider's plugin."""
+    picker_labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of a pod in an InferencePool by which endpoint pickers know the engine and its side."""
 
 
 class Runtime(Protocol):

@@ -233,7 +233,8 @@ def test_may_do_what_the_operator_does_and_nothing_else() -> None:
         ("apps", "statefulsets"): frozenset({"get"}),
         ("serving.kserve.io", "inferenceservices"): frozenset({"get"}),
         ("serving.kserve.io", "llminferenceservices"): frozenset({"get"}),
-        ("inference.networking.k8s.io", "inferencepools"): frozenset({"get"}),
+        # Of spec.inferencePool, too. It goes with that field.
+        ("inference.networking.k8s.io", "inferencepools"): frozenset({"get", "create", "patch", "delete"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get"}),
     }
 

@@ -30,6 +30,7 @@ class ClusterServer:
     refuse: the HTTP status with which a request fails, or what is said of a right that is missing; None
     where it works.
     managers: users whom a review allows to manage models.
+    add_ons: kinds that discovery lists.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class ClusterServer:
         self.writes: list[str] = []
         self.refuse: Callable[[web.Request], int | str | None] = _works
         self.managers: set[str] | None = None
+        self.add_ons: set[Resource] = set()
         self._parts: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self._version = 100
 
@@ -77,8 +79,9 @@ class ClusterServer:
 
     async def answer(self, request: web.Request) -> web.Response:
         method, path = request.method, request.path
-        if _DISCOVERY.fullmatch(path):  # Everybody may ask, and there are no add-ons.
-            return _failure(404)
+        if _DISCOVERY.fullmatch(path):  # Everybody may ask.
+            kinds = [{"name": kind.plural} for kind in self.add_ons if path == f"/apis/{kind.api_version}"]
+            return web.json_response({"resources": kinds}) if kinds else _failure(404)
         self.asked.append(f"{method} {path}")
         status = self.refuse(request)
         if isinstance(status, str):

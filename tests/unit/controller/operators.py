@@ -12,7 +12,16 @@ from aiohttp import web
 from outrider.api.launch import Launch
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.installation import Claim
-from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, LEASES, MODELS, PODS, Resource
+from outrider.cluster.resources import (
+    BUDGETS,
+    DEPLOYMENTS,
+    INFERENCE_POOLS,
+    JOBS,
+    LEASES,
+    MODELS,
+    PODS,
+    Resource,
+)
 from outrider.controller import leader, process
 from outrider.controller.settings import Settings
 from outrider.plan import Role, revision
@@ -102,13 +111,16 @@ async def an_operator(right: Right | None) -> AsyncIterator[ClusterServer]:
     """It runs in a cluster where everything happens for which it needs a right, and lacks this one."""
     async with a_cluster_server() as server:
         was_ready = {"conditions": [a_condition("Ready", reason="Serving")]}
-        server.add(MODELS, a_raw_model(status=was_ready))
+        server.add_ons.add(INFERENCE_POOLS)
+        pool = {"endpointPicker": {"service": "m"}}
+        server.add(MODELS, a_raw_model(status=was_ready, inferencePool=pool))
         server.add(PODS, a_raw_pod())
         server.add(DEPLOYMENTS, of_yesterday(DEPLOYMENTS, "m-canary", model="m"))
         server.add(MODELS, a_raw_model("w", uid="uid-w", model={"uri": "hf://a/b"}, cache={"size": "1Gi"}))
         server.add(JOBS, of_yesterday(JOBS, "w-dl-0", model="w"))
         server.add(BUDGETS, of_yesterday(BUDGETS, "m-engines", model="m"))
         server.add(MODELS, a_raw_model("r", uid="uid-r", replicas=2))
+        server.add(INFERENCE_POOLS, of_yesterday(INFERENCE_POOLS, "w", model="w"))
         server.add(DEPLOYMENTS, taken_back("r"))
         other = Claim(frozenset({"elsewhere"}), "outrider")
         server.add(LEASES, a_raw_lease("b", annotations=other.annotations()))

@@ -49,6 +49,7 @@ WITHOUT: dict[Right, str] = {
             *all_of("", "persistentvolumeclaims", "get", "create", "patch"),
             *all_of("apps", "replicasets", "list"),
             *all_of("networking.k8s.io", "networkpolicies", "get", "create", "patch"),
+            *all_of("inference.networking.k8s.io", "inferencepools", "get", "create", "patch", "delete"),
         ),
         "Degraded",
     ),
@@ -71,7 +72,6 @@ ELSEWHERE = {
     Right("get", "apps", "statefulsets"): "targets",
     Right("get", "serving.kserve.io", "inferenceservices"): "targets",
     Right("get", "serving.kserve.io", "llminferenceservices"): "targets",
-    Right("get", "inference.networking.k8s.io", "inferencepools"): "targets",
     Right("get", "leaderworkerset.x-k8s.io", "leaderworkersets"): "targets",
 }
 

@@ -33,7 +33,7 @@ from outrider.api.reasons import (
 )
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable, from_status
-from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
+from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, INFERENCE_POOLS, SERVICES
 from outrider.controller.reconcile.readiness import Workload, judge
 from outrider.controller.reconcile.target_pods import KEY_PATIENCE
 from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
@@ -147,6 +147,26 @@ async def unlike_its_peer() -> Found:
     return await after(place)
 
 
+async def without_pools() -> Found:
+    return await after(Place(a_raw_model(**A_POOL)))
+
+
+async def without_a_picker() -> Found:
+    place = Place(a_raw_model(**A_POOL))
+    place.cluster.add_ons.add(INFERENCE_POOLS)
+    return await after(place)
+
+
+async def unaccepted_pool() -> Found:
+    place = Place(a_raw_model(**A_POOL))
+    place.cluster.add_ons.add(INFERENCE_POOLS)
+    place.cluster.objects[SERVICES.path("default", "epp")] = {"metadata": {"name": "epp"}}
+    await place.passes()
+    parent = {"conditions": [{"type": "Accepted", "status": "False", "reason": "NotSupportedByParent"}]}
+    place.cluster.objects[INFERENCE_POOLS.path("default", "m")] |= {"status": {"parents": [parent]}}
+    return await after(place)
+
+
 async def taken() -> Found:
     place = Place()
     metadata = {"name": "m", "namespace": "default", "uid": "u", "resourceVersion": "1"}
@@ -200,6 +220,7 @@ def unreadable(place: TargetPlace) -> None:
     place.cluster.refuses = from_status(403, "cannot get", retry_after=None)
 
 
+A_POOL = {"inferencePool": {"endpointPicker": {"service": "epp"}}}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
 
 RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
@@ -245,6 +266,9 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.DOWNLOAD_FAILED, lambda: downloading(DegradedReason.DOWNLOAD_FAILED)),
     (DegradedReason.DRAFTER_MISMATCH, unfit_drafter),
     (DegradedReason.TRANSFER_PEER_DIFFERS, unlike_its_peer),
+    (DegradedReason.INFERENCE_POOL_MISSING, without_pools),
+    (DegradedReason.ENDPOINT_PICKER_MISSING, without_a_picker),
+    (DegradedReason.INFERENCE_POOL_NOT_ACCEPTED, unaccepted_pool),
     (DegradedReason.WILL_NOT_FIT, lambda: after(Place(a_raw_model(**TOO_LARGE)))),
     (DegradedReason.NAME_TAKEN, taken),
     (DegradedReason.APPLY_REFUSED, refused),

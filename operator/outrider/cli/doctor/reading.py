@@ -41,6 +41,7 @@ from outrider.cluster.resources import (
     DEFINITIONS,
     DEPLOYMENTS,
     EVENTS,
+    INFERENCE_POOLS,
     JOBS,
     LEASES,
     MODELS,
@@ -258,7 +259,6 @@ _OF_TARGETS = (
     ("apps", "statefulsets"),
     ("serving.kserve.io", "inferenceservices"),
     ("serving.kserve.io", "llminferenceservices"),
-    ("inference.networking.k8s.io", "inferencepools"),
 )
 """What `spec.target` may name, besides the kinds that Outrider creates."""
 
@@ -271,6 +271,7 @@ OF_THE_OPERATOR = tuple(
         *((kind.group, kind.plural, (*_CHILD, "delete")) for kind in (DEPLOYMENTS, JOBS, BUDGETS)),
         *((kind.group, kind.plural, _CHILD) for kind in (SERVICES, CONFIG_MAPS, SERVICE_ACCOUNTS)),
         *((kind.group, kind.plural, ("get", "create", "patch")) for kind in (SECRETS, CLAIMS)),
+        (INFERENCE_POOLS.group, INFERENCE_POOLS.plural, ("get", "create", "patch", "delete")),
         (PODS.group, PODS.plural, ("list", "watch")),
         (REPLICA_SETS.group, REPLICA_SETS.plural, ("list",)),
         (EVENTS.group, EVENTS.plural, ("create",)),

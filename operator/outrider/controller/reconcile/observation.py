@@ -144,8 +144,13 @@ class Observer:
         pods = of_job(_staying(self._store.downloads_of(key)), found)
         return Download(name, wanted.download, found, pods, finished(wanted.download, pods))
 
-    async def downloading(self, key: Key, model: SpeculativeModel, download: Download) -> Report:
-        """The report while weights are downloaded. Engines start with the reconcile after it completes."""
+    async def downloading(
+        self, key: Key, model: SpeculativeModel, download: Download, *, besides: DegradedCause | None
+    ) -> Report:
+        """The report while weights are downloaded. Engines start with the reconcile after it completes.
+
+        besides: a cause that counts if the download has none.
+        """
         weights = download.weights
         if weights is None:
             progress = await self._downloads.progress_of(key, download.pods)
@@ -156,7 +161,7 @@ class Observer:
         return _report(
             key,
             workload,
-            downloading(workload, progress, download.trouble(self._now())),
+            downloading(workload, progress, download.trouble(self._now()) or besides),
             model.spec.replicas,
             _DOWNLOAD_REQUEUE_SECONDS if weights is None else 0.0,
             weights or WeightsStatus(wanted=download.needs.digest, progress=progress),

@@ -27,6 +27,7 @@ from outrider.controller.policy_from_spec import require_tunable
 from outrider.controller.reconcile.downloads import ProgressReader
 from outrider.controller.reconcile.groups import Groups, refusal
 from outrider.controller.reconcile.observation import Observer
+from outrider.controller.reconcile.pools import Pools
 from outrider.controller.reconcile.readiness import DegradedCause, cause
 from outrider.controller.reconcile.report import Report, StatusReporter
 from outrider.controller.reconcile.revisions import Revisions
@@ -39,6 +40,7 @@ from outrider.controller.watch import WriteThroughStore
 from outrider.engine.client import EngineClient
 from outrider.engine.signing import SigningKey
 from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
+from outrider.plan.inference_pool import POOL_KIND
 from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
 from outrider.plan.transfer_peer import difference
 from outrider.transport import pod_http
@@ -83,7 +85,8 @@ class Blocked(Exception):
 class _Pass:
     """One reconcile, filled by its steps.
 
-    besides: a cause of Degraded that counts if the pods have none.
+    besides: a cause of Degraded that counts if the pods have none. of_pool: one of the InferencePool, which
+    counts after it.
     """
 
     key: Key
@@ -94,6 +97,7 @@ class _Pass:
     order: LaunchOrder = field(default_factory=LaunchOrder)
     kubernetes: KubernetesVersion | None = None
     besides: DegradedCause | None = None
+    of_pool: DegradedCause | None = None
     wanted: Plan = _NO_PLAN
 
     @property
@@ -136,6 +140,7 @@ class Reconciler:
         self._now = now
         self._children = Children(cluster, store)
         self._groups = Groups(cluster, store, now=now)
+        self._pools = Pools(cluster, store, self._children)
         self._rollouts = Rollouts(cluster, store, now=now)
         self._revisions = Revisions()
         self._downloads = ProgressReader(http or pod_http())
@@ -163,6 +168,7 @@ class Reconciler:
             self._downloads.forget(key)
             self._revisions.forget(key)
             self._targets.forget(key)
+            self._pools.forget(key)
             return None
         try:
             report = await self._in_time(key, stored)
@@ -268,7 +274,7 @@ class Reconciler:
             raise Blocked(obstacle, _OBSTACLE_SECONDS)
         await self._children.prune_groups(this.owner, this.wanted.children)
         try:
-            await self._children.apply(this.owner, this.wanted.children)
+            await self._apply_needed(this)
         except NameTaken as error:
             if this.order.canary is None:
                 raise
@@ -277,7 +283,13 @@ class Reconciler:
             this.besides = DegradedCause(DegradedReason.NAME_TAKEN, message)
             this.order = replace(this.order, canary=None)
             await self._plan(this)
-            await self._children.apply(this.owner, this.wanted.children)
+            await self._apply_needed(this)
+        this.of_pool = await self._pools.follow(this.owner, this.model, this.wanted.children)
+
+    async def _apply_needed(self, this: _Pass) -> None:
+        """Apply everything without which the engines do not serve."""
+        needed = [child for child in this.wanted.children if child["kind"] != POOL_KIND]
+        await self._children.apply(this.owner, needed)
 
     async def _prune(self, this: _Pass) -> None:
         kinds = (DEPLOYMENTS, JOBS, BUDGETS) if this.wanted.download is None else (JOBS,)
@@ -294,10 +306,11 @@ class Reconciler:
             download = self._observer.download(key, wanted)
             if download.lost:
                 await self._children.forget_done_job(key, download.name)
-            return await self._observer.downloading(key, this.model, download)
+            return await self._observer.downloading(key, this.model, download, besides=this.of_pool)
         rolled_back = returned_because(self._rollouts.memory(key))
-        besides = rolled_back or this.besides or groups.trouble or _not_tuned(this.model)
-        return self._observer.progress(key, this.rendered, wanted, besides=besides, groups=groups)
+        besides = rolled_back or this.besides or groups.trouble or this.of_pool or _not_tuned(this.model)
+        report = self._observer.progress(key, this.rendered, wanted, besides=besides, groups=groups)
+        return report if this.model.spec.inference_pool is None else _looking_again(report)
 
     async def _report_failure(self, key: Key, stored: StoredModel, error: Exception) -> None:
         self._failures[key] += 1
@@ -329,6 +342,12 @@ class Reconciler:
         if good is not None:
             wanted = replace(wanted, revision=good.revision, canary_revision=None)
         return self._observer.progress(key, this.rendered, wanted, above=failed)
+
+
+def _looking_again(report: Report) -> Report:
+    """The report of a model with an InferencePool, which gateways answer in its unwatched status."""
+    seconds = report.requeue_after_seconds
+    return replace(report, requeue_after_seconds=min(seconds or _OBSTACLE_SECONDS, _OBSTACLE_SECONDS))
 
 
 def _not_tuned(model: SpeculativeModel) -> DegradedCause | None:

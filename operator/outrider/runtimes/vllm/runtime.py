@@ -24,6 +24,7 @@ from outrider.runtimes.vllm import (
     methods,
     nodes,
     one_k,
+    picker_labels,
     runner,
     shutdown,
 )
@@ -120,6 +121,7 @@ class Vllm:
             readiness_path=(_READINESS if controlled else _HEALTH) if serves else None,
             pre_stop=shutdown.pre_stop(launch) if serves else None,
             address_variable=nodes.address_variable(launch.spec),
+            picker_labels=picker_labels.picker_labels(launch.spec),
         )
 
     def largest_batch(self, args: Args) -> int:
