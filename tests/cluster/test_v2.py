@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from outrider.plan.names import schedule_config_map
+from outrider_protocol.request_limits import LIMITS_FILE
 from tests.cluster.api_server import read
 from tests.cluster.engines import pods_of, ready_pods, state
-from tests.cluster.kubectl import Object, apply, has_condition, kubectl, namespace, patch, wait_for
+from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, namespace, patch, wait_for
 from tests.cluster.models import deploying, in_force, model, read_example
 from tests.contract import asynchronous, helper_plugins
 from tests.contract.engine import install_interpreter
@@ -30,12 +33,14 @@ FOLDER = "/opt/interpreter"
 TOKENS = 24
 COMPLETE = """
 import json, sys, urllib.request
-body = {"model": "tiny", "prompt": sys.argv[1], "max_tokens": int(sys.argv[2])}
-body |= {"temperature": 0, "ignore_eos": True}
-request = urllib.request.Request("http://127.0.0.1:8000/v1/completions", json.dumps(body).encode())
-request.add_header("Content-Type", "application/json")
+body = {"model": "tiny", "temperature": 0, "ignore_eos": True} | json.loads(sys.argv[1])
+headers = {"Content-Type": "application/json"} | json.loads(sys.argv[2])
+url = "http://127.0.0.1:8000/v1/completions"
+request = urllib.request.Request(url, json.dumps(body).encode(), headers)
 print(urllib.request.urlopen(request, timeout=120).read().decode())
 """
+AT = "drafted at "
+BY_RULE = "outrider:limit_rule_requests_total"
 GENERATED = "vllm:generation_tokens_total"
 COUNTED = {
     "outrider:emitted_tokens_total": GENERATED,
@@ -109,13 +114,33 @@ def look() -> Object | None:
     return model(NAME)
 
 
-def complete(pod: str, prompt: str) -> int:
+def complete(pod: str, body: Object, headers: Mapping[str, str]) -> int:
     """The tokens of one answer."""
     done = kubectl(
         *("exec", pod, "-n", namespace(), "-c", "engine", "--"),
-        *("python3", "-c", COMPLETE, prompt, str(TOKENS)),
+        *("python3", "-c", COMPLETE, json.dumps(body), json.dumps(headers)),
     )
     return int(json.loads(done)["usage"]["completion_tokens"])
+
+
+def counted_by(
+    pod: str, prompt: str, *, tokens: int = TOKENS, headers: Mapping[str, str] | None = None, **body: object
+) -> Counter[str]:
+    """What the counters of an idle engine gain by one answer."""
+    before = counters(pod)
+    assert complete(pod, {"prompt": prompt, "max_tokens": tokens, **body}, headers or {}) == tokens
+    wanted = before[GENERATED] + tokens
+    wait_for(
+        "counted", lambda: dict(counters(pod)), lambda seen: (seen or {})[GENERATED] >= wanted, seconds=30
+    )
+    counted = counters(pod)
+    counted.subtract(before)
+    return counted
+
+
+def drafted_at(counted: Counter[str]) -> set[int]:
+    """Positions at which an answer had draft tokens to verify."""
+    return {int(name.removeprefix(AT)) for name, value in counted.items() if name.startswith(AT) and value}
 
 
 def counters(pod: str) -> Counter[str]:
@@ -126,7 +151,7 @@ def counters(pod: str) -> Counter[str]:
         for sample in family.samples:
             found[sample.name] += sample.value
             if sample.name == "outrider:draft_tokens_total":
-                found[f"drafted at {sample.labels['position']}"] += sample.value
+                found[f"{AT}{sample.labels['position']}"] += sample.value
     return found
 
 
@@ -138,24 +163,45 @@ def test_the_engine_runs_v2_with_asynchronous_scheduling(pod: str) -> None:
     assert asynchronous.QUEUED in kubectl("logs", pod, "-n", namespace(), "-c", "engine")
 
 
-@pytest.mark.parametrize("k", [0, 3, 1])
+@pytest.mark.parametrize("k", [1, 0, 3])
 def test_a_schedule_of_the_operator_is_what_the_engine_drafts(pod: str, k: int) -> None:
     patch("specmodel", NAME, {"spec": {"speculation": {"schedule": [{"numSpeculativeTokens": k}]}}})
     wait_for(f"K={k}", look, in_force(f"*:{k}"), seconds=60)
-    before = counters(pod)
-    assert complete(pod, f"def main{k}(argv):\n    ") == TOKENS
-    wanted = before[GENERATED] + TOKENS
-    wait_for(
-        "counted", lambda: dict(counters(pod)), lambda seen: (seen or {})[GENERATED] >= wanted, seconds=30
-    )
-    counted = counters(pod)
-    counted.subtract(before)
-    assert {name for name, value in counted.items() if name.startswith("drafted at") and value} == {
-        f"drafted at {position}" for position in range(k)
-    }
+    counted = counted_by(pod, f"def main{k}(argv):\n    ")
+    assert drafted_at(counted) == set(range(k))
     assert {ours: counted[ours] for ours in COUNTED} == {
         ours: counted[theirs] for ours, theirs in COUNTED.items()
     }
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [{"vllm_xargs": {"outrider_max_k": 1}}, {"headers": {"X-Outrider-Max-K": "1"}}],
+    ids=["field", "header"],
+)
+def test_a_request_limits_its_own_k(pod: str, limit: dict[str, Any]) -> None:
+    counted = counted_by(pod, "def limited(argv):\n    ", **limit)
+    assert drafted_at(counted) == {0}
+    assert counted["outrider:request_limits_total"] == 1
+
+
+def test_a_request_limit_of_the_spec_reaches_the_running_engine(pod: str) -> None:
+    limit = {"name": "short", "maxK": 0, "when": {"maxTokensBelow": TOKENS}}
+    patch("specmodel", NAME, {"spec": {"speculation": {"requestLimits": [limit]}}})
+    wait_for("in the ConfigMap", schedule_map, lambda seen: LIMITS_FILE in (seen or {})["data"], seconds=30)
+    # The kubelet looks at a pod each minute, and at once where the pod changed.
+    kubectl("annotate", "pod", pod, "-n", namespace(), "example.com/looked-at=now")
+    wait_for("read", lambda: dict(counters(pod)), lambda seen: BY_RULE in (seen or {}), seconds=120)
+    short = counted_by(pod, "def short(argv):\n    ", tokens=TOKENS // 2)
+    assert (drafted_at(short), short[BY_RULE]) == (set(), 1)
+    long = counted_by(pod, "def long(argv):\n    ")
+    assert (drafted_at(long), long[BY_RULE]) == ({0, 1, 2}, 0)
+    assert state(pod)["problems"] == []
+
+
+def schedule_map() -> Object | None:
+    """What the pod mounts."""
+    return get("configmap", schedule_config_map(NAME))
 
 
 def test_no_pod_restarted(pod: str) -> None:
