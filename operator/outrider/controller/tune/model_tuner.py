@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from outrider.api.conditions import ConditionType
 from outrider.api.reasons import TuningReason
 from outrider.api.tuning import TuningMode
 from outrider.controller.fleet import EnginePod, TunedModel
@@ -24,8 +23,9 @@ from outrider.controller.tune.launch_side import LaunchSide, LaunchSides, infos_
 from outrider.controller.tune.launching import LaunchTuner, launch_report, launched_pods, launched_table
 from outrider.controller.tune.outcome import Actuated, EngineSummary, Observed, TickOutcome
 from outrider.controller.tune.permission import Permission, PermissionInput, permission
-from outrider.controller.tune.snapshot import TunerSnapshot, usable
+from outrider.controller.tune.snapshot import TunerSnapshot, last_reported, usable
 from outrider.controller.tune.step_time_profiles import differing
+from outrider.controller.tune.tick import Tick
 from outrider.controller.tune.timing import Timing
 from outrider.controller.tune.tuner_store import TunerStore
 from outrider.engine.client import EngineClient
@@ -37,7 +37,6 @@ from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
-from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from outrider_protocol.control_api import Push
 from outrider_protocol.schedule import Schedule
@@ -57,22 +56,6 @@ class Engines:
     client: EngineClient
     versions: ScheduleVersions
     term: Callable[[], int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Tick:
-    """The facts that one tick starts from."""
-
-    model: TunedModel
-    policy: Policy
-    permission: Permission
-    term: int
-    now: float  # unix seconds
-
-    @property
-    def decides(self) -> bool:
-        """Whether the tuner decides."""
-        return self.permission.active and self.model.mode is not TuningMode.OFF
 
 
 class ModelTuner:
@@ -173,7 +156,7 @@ class ModelTuner:
         self._sides.follow(model)
         self._follow_clock(now)
         term, rule = self._engines.term(), self._permission(model, now)
-        tick = _Tick(model, policy, rule, term, now)
+        tick = Tick(model, policy, rule, term, now, self._timing.tick)
         live, drafting = model.can.live_schedule, self._sides.pods(model)
         others = self._sides.other_pods(model)
         reporting = model.pods if model.can.reads_state else ()
@@ -188,7 +171,7 @@ class ModelTuner:
             self._main.follow_profiles(drafting, infos)
         decides = tick.decides and reset is None
         decision = self._decide(tick, observed, apart, compared) if decides else None
-        wanted = self._wanted(tick, decision, self._tuner_state)
+        wanted = tick.wanted(decision, self._tuner_state)
         teaching = self._main.teaching(model, rule, decision, drafting, self._engine_infos.known)
         push, counterpart, infos = await asyncio.gather(
             self._push(tick, self._main, drafting, wanted, teaching),
@@ -238,7 +221,7 @@ class ModelTuner:
 
     async def _tune_others(
         self,
-        tick: _Tick,
+        tick: Tick,
         pods: Sequence[EnginePod],
         observed: tuple[Observation, ...],
         compared: tuple[Observation, ...],
@@ -255,9 +238,9 @@ class ModelTuner:
             side.state = TunerState.start(model.static, policy)
         decision = None
         if decides and observed:
-            context = self._context(tick, side, side.state, observed, policy=policy)
+            context = tick.context(side, side.state, observed, policy=policy)
             decision = side.decided(decide(replace(context, other_launch=compared)))
-        wanted = self._wanted(tick, decision, side.state)
+        wanted = tick.wanted(decision, side.state)
         teaching = side.teaching(model, tick.permission, decision, pods, self._engine_infos.known)
         push = await self._push(tick, side, pods, wanted, teaching)
         await self._probe(tick, decision, push)
@@ -270,7 +253,7 @@ class ModelTuner:
         setup = (model.mode, model.static, policy.without_targets())
         if self._main.state is None or setup != self._setup:
             resumes = self._setup is None and model.mode is TuningMode.AUTO
-            base = (_last_reported(model) if resumes else None) or model.static
+            base = (last_reported(model) if resumes else None) or model.static
             restored = self._restored.state if self._restored is not None else None
             self._main.state = restored or TunerState.start(base, policy)
             self._setup, self._restored = setup, None
@@ -303,7 +286,7 @@ class ModelTuner:
             PermissionInput(model.instructions, model.mode, now, self._settled_at, model.returned_table)
         )
 
-    def _reset_if_requested(self, tick: _Tick) -> str | None:
+    def _reset_if_requested(self, tick: Tick) -> str | None:
         """Start as for a new model. Returns why, in a sentence; None without a request.
 
         A pause keeps the schedule, and the facts of engines stay.
@@ -320,7 +303,7 @@ class ModelTuner:
         return f"Outrider reset the tuner, because {cause}. Tuning begins with the static schedule {static}."
 
     def _observe(
-        self, tick: _Tick, measured: Measured
+        self, tick: Tick, measured: Measured
     ) -> tuple[tuple[Observation, ...], tuple[Observation, ...], tuple[Observation, ...]]:
         """Observations of the main side, of the other one, and of the pods without a drafter."""
         model, now = tick.model, tick.now
@@ -339,51 +322,17 @@ class ModelTuner:
 
     def _decide(
         self,
-        tick: _Tick,
+        tick: Tick,
         observed: tuple[Observation, ...],
         bare: tuple[Observation, ...],
         compared: tuple[Observation, ...],
     ) -> Decision:
-        context = self._context(tick, self._main, self._tuner_state, observed, policy=tick.policy)
+        context = tick.context(self._main, self._tuner_state, observed, policy=tick.policy)
         return self._main.decided(decide(replace(context, without_drafter=bare, other_launch=compared)))
-
-    def _context(
-        self,
-        tick: _Tick,
-        side: LaunchSide,
-        state: TunerState,
-        observed: tuple[Observation, ...],
-        *,
-        policy: Policy,
-    ) -> TickContext:
-        in_force = None
-        if not tick.model.can.live_schedule:
-            policy, in_force = policy.relaunching(), launched_table(tick.model)
-        elif tick.model.mode is TuningMode.OBSERVE:
-            in_force = tick.model.static
-        return TickContext(
-            observed,
-            state,
-            policy=policy,
-            now=tick.now,
-            in_force=in_force,
-            step_times=None if side.profile is None else side.profile.among(policy.candidates),
-            tick_seconds=self._timing.tick,
-        )
-
-    def _wanted(self, tick: _Tick, decision: Decision | None, state: TunerState) -> Schedule:
-        """The schedule of a side. state: of that side."""
-        if not tick.model.can.live_schedule:
-            return launched_table(tick.model)
-        if tick.permission.table is not None:
-            return tick.permission.table
-        if tick.model.mode is not TuningMode.AUTO:
-            return tick.model.static
-        return state.schedule if decision is None else decision.schedule
 
     async def _push(
         self,
-        tick: _Tick,
+        tick: Tick,
         side: LaunchSide,
         pods: Sequence[EnginePod],
         wanted: Schedule,
@@ -395,7 +344,7 @@ class ModelTuner:
         return await side.pushed.push(pods, wanted, term=tick.term, cost_model=model, taught=taught)
 
     async def _probe(
-        self, tick: _Tick, decision: Decision | None, push: PushReport | None
+        self, tick: Tick, decision: Decision | None, push: PushReport | None
     ) -> ProbeReport | None:
         model = tick.model
         if decision is None or decision.probe is None or push is None or model.mode is not TuningMode.AUTO:
@@ -417,21 +366,3 @@ class ModelTuner:
 def _note(model: TunedModel, measured: Measured) -> str:
     pods = (PodKey(model.namespace, pod.name) for pod in model.pods)
     return measured.note(pods) if isinstance(measured, Measurements) else ""
-
-
-def _last_reported(model: TunedModel) -> Schedule | None:
-    """The schedule that an earlier process reported for this spec, if it is still allowed; else None."""
-    speculation = model.status.speculation
-    converged = model.status.condition(ConditionType.ACTUATION_CONVERGED)
-    active = model.status.condition(ConditionType.TUNING_ACTIVE)
-    if speculation is None or not speculation.schedule or converged is None:
-        return None
-    if active is not None and active.reason == TuningReason.OVERRIDDEN:
-        return None
-    if converged.observed_generation != model.generation:
-        return None
-    try:
-        table = Schedule.from_wire([row.model_dump(by_alias=True) for row in speculation.schedule])
-    except ValueError:
-        return None
-    return table if table.values() <= set(model.policy.candidates) else None

@@ -1,4 +1,4 @@
-"""The tuner state as the text that survives a restart. Pure."""
+"""What of the tuner survives a restart: its state as text, and the schedule in the status. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from pydantic import (
     ValidationError,
 )
 
+from outrider.api.conditions import ConditionType
+from outrider.api.reasons import TuningReason
 from outrider.api.tuning import TuningMode
 from outrider.api.validation_message import first_validation_message
 from outrider.controller.fleet import TunedModel
@@ -181,3 +183,21 @@ def read_profile(stored: object) -> LaunchProfile | None:
     except (ValidationError, ValueError):
         return None
     return LaunchProfile(found.revision, found.pod, StepTimeProfile(cells))
+
+
+def last_reported(model: TunedModel) -> Schedule | None:
+    """The schedule that an earlier process reported for this spec, if it is still allowed; else None."""
+    speculation = model.status.speculation
+    converged = model.status.condition(ConditionType.ACTUATION_CONVERGED)
+    active = model.status.condition(ConditionType.TUNING_ACTIVE)
+    if speculation is None or not speculation.schedule or converged is None:
+        return None
+    if active is not None and active.reason == TuningReason.OVERRIDDEN:
+        return None
+    if converged.observed_generation != model.generation:
+        return None
+    try:
+        table = Schedule.from_wire([row.model_dump(by_alias=True) for row in speculation.schedule])
+    except ValueError:
+        return None
+    return table if table.values() <= set(model.policy.candidates) else None
