@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from outrider.api.resource import SpeculativeModel
-from outrider.api.speculation import Verification
+from outrider.api.speculation_fields import Verification
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import Runner

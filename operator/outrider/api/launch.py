@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import GROUP
 from outrider.api.spec import Spec
-from outrider.api.speculation import Verification
+from outrider.api.speculation_fields import Verification
 from outrider.api.text import shortened
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider_protocol.schedule import Schedule

@@ -19,7 +19,8 @@ from outrider.api.pod_resources import Resources
 from outrider.api.pod_template import PodTemplate
 from outrider.api.quantity import MAX_PODS
 from outrider.api.rollout import OnFailure, Rollout
-from outrider.api.speculation import Speculation, Verification
+from outrider.api.speculation import Speculation
+from outrider.api.speculation_fields import Verification
 from outrider.api.target import Target
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider.api.weights import Cache

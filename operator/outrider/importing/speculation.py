@@ -12,7 +12,7 @@ from outrider.api.drafting import MAX_K, default_candidates
 from outrider.api.engine_args import Scalar
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
-from outrider.api.speculation import Verification
+from outrider.api.speculation_fields import Verification
 from outrider.api.speculative_config import OWNED_KEYS, SpeculativeConfig
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.flags import Flags

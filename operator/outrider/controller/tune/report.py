@@ -19,7 +19,7 @@ from outrider.api.conditions import (
     conditions_owned_by,
 )
 from outrider.api.reasons import DecisionReason, EventReason, LaunchReason, TuningReason
-from outrider.api.speculation import Verification
+from outrider.api.speculation_fields import Verification
 from outrider.api.status import (
     AppliedRow,
     DecisionRecord,

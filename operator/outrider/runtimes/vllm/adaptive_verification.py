@@ -11,7 +11,7 @@ from functools import partial
 
 from outrider.api.engine import ModelRunner
 from outrider.api.spec import Spec
-from outrider.api.speculation import Verification
+from outrider.api.speculation_fields import Verification
 from outrider.runtimes.resources import uses_gpu
 from outrider.runtimes.vllm.limits import own_value
 from outrider.runtimes.vllm.runner import tuned_on
