@@ -22,7 +22,7 @@ from outrider.importing.command import engine_command
 from outrider.importing.conversion import Options, convert
 from outrider.importing.documents import documents
 from outrider.importing.environment import names_of, values_of
-from outrider.importing.findings import Findings, ImportRefused, NoEngine
+from outrider.importing.findings import Findings, ImportRefused, NoEngine, Outcome
 from outrider.importing.flags import parse
 from outrider.importing.images import release_of
 from outrider.importing.speculation import SPECULATIVE_FLAG, TABLE, take_config
@@ -47,6 +47,15 @@ KEY_VOLUME = "outrider-schedule"
 STATE_VOLUME = "outrider-state"
 STATE_FOLDER = "/run/outrider"
 """Where an engine remembers which K ended it; it outlives the container."""
+_OF_THE_SERVER = (
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "uid",
+)
+"""Metadata that the API server sets. A manifest with it could be applied until the object changes."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FROM_THE_LAUNCH = (PLUGINS_VARIABLE, RUNNER_VARIABLE, CANDIDATES_VARIABLE)
 _ELSEWHERE = "hf://organisation/name"
 """In place of a model that another field of the object names; how K changes does not depend on it."""
@@ -75,11 +84,25 @@ class Injected:
 def inject(content: str, wanted: Injection) -> Iterator[Injected]:
     """Each object of a YAML or JSON text, its vLLM pods with the plugin. The text is not changed.
 
+    Objects as the API server returns them lose what only the server sets.
+
     Raises:
         ImportRefused: the text cannot be read, or an engine cannot be tuned; the message says why.
     """
     for document in documents(content):
-        yield _injected(copy.deepcopy(document), wanted)
+        yield _injected(_as_written(copy.deepcopy(document)), wanted)
+
+
+def _as_written(document: Json) -> Json:
+    """The object without status, and without metadata of the API server."""
+    metadata = document.get("metadata")
+    if "status" not in document or not isinstance(metadata, dict):
+        return document
+    kept: Json = {key: value for key, value in metadata.items() if key not in _OF_THE_SERVER}
+    annotations = kept.get("annotations")
+    if isinstance(annotations, dict):
+        kept["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
+    return {**{key: value for key, value in document.items() if key != "status"}, "metadata": kept}
 
 
 def _injected(document: Json, wanted: Injection) -> Injected:
@@ -126,6 +149,8 @@ def _pod(pod: Json, workload: Workload, name: str, wanted: Injection, changes: l
     engine, model = text(container.get("name")) or "", _model(workload, container, wanted)
     launch = engine_launch(_RUNTIME.settled(model.spec, None), Launch())
     planned = _RUNTIME.container(launch, served_name=name).environment
+    if CANDIDATES_VARIABLE not in planned and TABLE not in (speculative_config(model.spec) or {}):
+        raise ImportRefused(_one_k(model))
     own: Json = {
         **{key: planned[key] for key in _FROM_THE_LAUNCH if key in planned},
         PUBLIC_KEY_FILE_VARIABLE: f"{SCHEDULE_FOLDER}/{PUBLIC_KEY_FILE}",
@@ -188,6 +213,9 @@ def _model(workload: Workload, container: Json, wanted: Injection) -> Speculativ
         model = SpeculativeModel.model_validate(imported.manifest)
     except ValidationError as error:
         raise ImportRefused(validation_message(error, imported.manifest)) from error
+    unread = [each for each in imported.findings.of(Outcome.DROPPED) if each.what == f"--{SPECULATIVE_FLAG}"]
+    if unread:
+        raise ImportRefused(f"its K cannot change, because of --{SPECULATIVE_FLAG}: {unread[0].why}")
     why = _RUNTIME.unsupported_reason(model.spec, None)
     if model.spec.engine.image is None:
         oldest, newest = version_text(OLDEST_VERSION), version_text(NEWEST_VERSION)
@@ -195,6 +223,17 @@ def _model(workload: Workload, container: Json, wanted: Injection) -> Speculativ
     if why is not None:
         raise ImportRefused(why)
     return model
+
+
+def _one_k(model: SpeculativeModel) -> str:
+    """Why K of an engine stays as its flags say, and what to do."""
+    spec = model.spec
+    if spec.parallelism.data > 1:
+        return "its data-parallel ranks could use different K; launch it with one rank"
+    return (
+        f"vLLM {spec.engine.version} does not change K of method {spec.speculation.method} in this engine; "
+        "docs/reference/methods.md lists the methods with which it does"
+    )
 
 
 def _with_variables(container: Json, own: Json, changes: list[str]) -> Json:

@@ -70,7 +70,7 @@ def place_of(model: str, found: list[Mount]) -> Place:
 
 def mounts(pod: Json, container: Json) -> Iterator[Mount]:
     """The mounts of a container that name a volume of its pod."""
-    volumes = {each.get("name"): each for each in objects(pod.get("volumes"))}
+    volumes = {text(each.get("name")): each for each in objects(pod.get("volumes"))}
     for each in objects(container.get("volumeMounts")):
         name, path = text(each.get("name")), text(each.get("mountPath"))
         if name is not None and path is not None:

@@ -209,3 +209,38 @@ DRAFTING: Sequence[str] = ("deployment-eagle3", "leader-worker-set-mtp")
 def test_sources_that_can_be_imported_can_be_injected(case: str) -> None:
     text = (import_golden.FOLDER / f"{case}.in.yaml").read_text()
     assert any(each.changes for each in inject(text, Injection(image=PLUGIN)))
+
+
+def test_an_object_of_the_api_server_loses_what_only_that_sets() -> None:
+    own = a_deployment()
+    last = "kubectl.kubernetes.io/last-applied-configuration"
+    metadata = {
+        **own["metadata"],
+        "uid": "1",
+        "resourceVersion": "2",
+        "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "annotations": {last: "{}", "team": "a"},
+    }
+    stored = {**own, "metadata": metadata, "status": {"replicas": 1}}
+    (found,) = injected(stored)
+    (written,) = injected(own)
+    assert found.manifest["metadata"] == {"name": "chat", "annotations": {"team": "a"}}
+    assert "status" not in found.manifest
+    assert found.manifest["spec"] == written.manifest["spec"]
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "why"),
+    [
+        (CONFIG, ["--data-parallel-size=2"], "its data-parallel ranks could use different K"),
+        ({"method": "suffix", "num_speculative_tokens": 3}, [], "method suffix"),
+        ({"method": "medusa", "model": "org/head", "num_speculative_tokens": 3}, [], "medusa"),
+        ({"method": "eagle3", "num_speculative_tokens": 3}, [], "needs a drafter"),
+        ({"method": "dspark", "model": "org/head", "num_speculative_tokens": 7}, ["--enable-dbo"], "dspark"),
+    ],
+)
+def test_an_engine_whose_k_cannot_change_is_refused(config: Json, more: list[str], why: str) -> None:
+    args = ["--model=org/target", f"--speculative-config={json.dumps(config)}", *more]
+    with pytest.raises(ImportRefused, match=why):
+        injected(a_deployment(a_container(args=args)))
