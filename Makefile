@@ -116,6 +116,7 @@ generate: ## Write the CRD and the reference pages from the code
 	$(RUN) python -m outrider.sizing.reference --write docs/reference/
 	$(RUN) python -m engine_image.testing.contract.reference --write docs/reference/
 	$(RUN) python -m charts.dashboard --write charts/outrider/dashboards/
+	$(RUN) python -m charts.injection --write charts/outrider/files/
 	$(RUN) python -m charts.readme --write charts/outrider/
 
 golden: ## Write the golden manifests and traces; read the diff

@@ -16,6 +16,10 @@ POOL_LABEL = f"{GROUP}/inference-pool"
 
 PLUGIN_ANNOTATION = f"{GROUP}/plugin"
 """On pods of another owner that carry the plugin: the SpeculativeModel whose key they accept."""
+INJECT_LABEL = f"{GROUP}/inject"
+"""On pods to which the chart's policy adds the plugin: the name of the SpeculativeModel."""
+NOT_INJECTED_ANNOTATION = f"{GROUP}/not-injected"
+"""On labelled pods that the policy left as they were: the cause."""
 
 CONTAINER = ENGINE
 PORT_NAME = "http"

@@ -138,13 +138,15 @@ class TargetPlace:
         ready: bool = True,
         names: str | None = "m",
         leaving: bool = False,
+        annotations: dict[str, str] | None = None,
         **engine: Any,
     ) -> Engine:
-        """A pod with an engine. names: the SpeculativeModel in its annotation."""
+        """A pod with an engine. names: the SpeculativeModel in its annotation, beside other `annotations`."""
         ip = f"10.0.0.{len(self.engines) + 1}"
         raw = a_raw_pod(name, ready=ready, ip=ip, leaving=leaving)
         raw["metadata"]["labels"] = APP if labels is None else labels
-        raw["metadata"]["annotations"] = {} if names is None else {PLUGIN_ANNOTATION: names}
+        named = {} if names is None else {PLUGIN_ANNOTATION: names}
+        raw["metadata"]["annotations"] = {**named, **(annotations or {})}
         self.cluster.objects[PODS.path("default", name)] = raw
         self.engines[ip] = made = Engine(f"uid-{name}", **engine)
         return made

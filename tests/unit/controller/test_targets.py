@@ -14,7 +14,7 @@ from outrider.cluster.resources import CONFIG_MAPS
 from outrider.controller.reconcile.target_pods import KEY_PATIENCE, MAX_TARGET_PODS
 from outrider.controller.reconcile.targets import LOOK_SECONDS
 from outrider.controller.stored import Key
-from outrider.plan.names import MODEL_LABEL, schedule_config_map
+from outrider.plan.names import MODEL_LABEL, NOT_INJECTED_ANNOTATION, schedule_config_map
 from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from outrider_protocol.request_limits import LIMITS_FILE
 from tests.unit.controller.target_place import APP, TargetPlace
@@ -157,6 +157,15 @@ async def test_a_pod_without_the_plugin_leaves_the_others_tuned(place: TargetPla
     assert "pod llm-2" in place.trouble()
     assert "docs/guide/running-pods.md" in place.trouble()
     assert place.tuned_pods() == ["llm-1"]
+
+
+async def test_why_the_injection_policy_left_a_pod_out_is_repeated(place: TargetPlace) -> None:
+    place.has_pod("llm-1", plugin=False, names=None, annotations={NOT_INJECTED_ANNOTATION: "no tag\n" * 99})
+    await place.passes()
+    assert place.conditions()["Degraded"] == "PluginMissing"
+    assert "The injection policy left it out: no tag" in place.trouble()
+    assert "\n" not in place.trouble()
+    assert len(place.trouble()) < 1000
 
 
 async def test_a_key_on_its_way_is_no_trouble(place: TargetPlace) -> None:

@@ -17,7 +17,7 @@ from outrider.controller.stored import MANAGED_LABEL
 from outrider.controller.target_launch import TargetLaunch, launch_of
 from outrider.engine.errors import EngineError, EngineProtocolError, EngineUnreachable, SignatureRefused
 from outrider.engine.state import EngineState
-from outrider.plan.names import MODEL_LABEL, PLUGIN_ANNOTATION
+from outrider.plan.names import MODEL_LABEL, NOT_INJECTED_ANNOTATION, PLUGIN_ANNOTATION
 
 KEY_PATIENCE = timedelta(seconds=150)
 """The kubelet brings a new ConfigMap into a running pod within two minutes."""
@@ -182,8 +182,10 @@ def _causes(
 def _unanswered(seen: TargetSeen, *, key_is_fresh: bool) -> Iterator[DegradedCause]:
     missing = _that(seen, lambda answer: isinstance(answer, EngineProtocolError))
     if missing:
+        left = missing[0].metadata.annotations.get(NOT_INJECTED_ANNOTATION)
+        why = "" if left is None else f". The injection policy left it out: {shortened(left, _MAX_DETAIL)}"
         text = (
-            f"{_detail(seen, missing[0])}. To change it, add the plugin to their manifest, as "
+            f"{_detail(seen, missing[0])}{why}. To change it, add the plugin to their manifest, as "
             "docs/guide/running-pods.md shows, and roll them out."
         )
         yield _cause(DegradedReason.PLUGIN_MISSING, missing, text)
