@@ -16,7 +16,7 @@ LONGEST = (
     *("pair/own", "pair", "test_relaunch.py", "commands", "test_canary.py", "test_autoscaling.py"),
     *("test_annotations.py", "test_tutorial.py", "test_dashboard.py", "test_twin.py", "test_rollouts.py"),
     *("test_alternating_text.py", "test_v2.py", "test_verify_command.py", "test_weights.py"),
-    *("test_injected.py", "test_inject_command.py", "test_running_pods.py", "test_bad_input.py"),
+    *("test_injected.py", "test_ten_minutes.py", "test_running_pods.py", "test_bad_input.py"),
 )
 """What starts engines, or waits: it begins first, so that no worker is left with it at the end.
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +19,7 @@ import pytest
 from tests.cluster.fresh_debian import link_programs
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import model, read_twin, wait_until_all_is_given_up
-from tests.cluster.tutorial import NAME, PORT, Typist, listed, steps
+from tests.cluster.tutorial import NAME, PORT, Typist, a_port, a_shell, listed, steps
 from tests.environment.place import locate
 from tests.unit.docs.pages import ROOT
 
@@ -29,16 +27,6 @@ pytestmark = [pytest.mark.engine("twin", "starts")]
 
 SERVED = "simulated-tiny"
 MANIFEST = Path("examples/tiny-draft-model.yaml")
-
-
-def a_port() -> int:
-    """That of the page, or a free one."""
-    with socket.socket() as wanted:
-        try:
-            wanted.bind(("127.0.0.1", PORT))
-        except OSError:
-            wanted.bind(("127.0.0.1", 0))
-        return int(wanted.getsockname()[1])
 
 
 @pytest.fixture
@@ -69,29 +57,17 @@ def repository(tmp_path: Path) -> Path:
 def typist(tmp_path: Path, home: Path, repository: Path) -> Iterator[Typist]:
     (tmp_path / "bin").mkdir()
     tools = link_programs(listed(), tmp_path / "bin")
-    with subprocess.Popen(
-        [shutil.which("bash") or "bash", "-e"],
-        cwd=repository,
-        env={"HOME": str(home), "PATH": str(tools)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as shell:
-        try:
-            yield Typist(
-                shell,
-                {
-                    "make cluster": "make --dry-run cluster",
-                    f'"model": "{NAME}"': f'"model": "{SERVED}"',
-                    str(PORT): str(a_port()),
-                },
-            )
-        finally:
-            os.killpg(shell.pid, 15)
-            subprocess.run(["kubectl", "delete", "specmodel", NAME, "--ignore-not-found"], check=False)
-            wait_until_all_is_given_up(NAME)
+    instead = {
+        "make cluster": "make --dry-run cluster",
+        f'"model": "{NAME}"': f'"model": "{SERVED}"',
+        str(PORT): str(a_port(PORT)),
+    }
+    try:
+        with a_shell(repository, HOME=str(home), PATH=str(tools)) as shell:
+            yield Typist(shell, instead)
+    finally:
+        subprocess.run(["kubectl", "delete", "specmodel", NAME, "--ignore-not-found"], check=False)
+        wait_until_all_is_given_up(NAME)
 
 
 def test_every_step_of_the_tutorial_does_what_it_says(typist: Typist) -> None:

@@ -1,10 +1,16 @@
-"""The commands of the tutorial's page, and their execution."""
+"""The commands of the tutorial's page, or of another page with numbered steps, and their execution."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from subprocess import Popen
 
 from tests.unit.docs.pages import text_of
@@ -30,24 +36,62 @@ def listed() -> list[str]:
 def steps() -> dict[str, str]:
     """What is typed by hand: the set-up, by the name 0, and in each numbered step."""
     by_hand = _PAGE.split("\n## By hand\n")[1]
-    sections = re.split(r"^### (\d)\. .*$", "### 0. Set-up\n" + by_hand, flags=re.M)[1:]
-    return {number: _typed(text) for number, text in zip(sections[::2], sections[1::2], strict=True)}
+    return steps_of("### 0. Set-up\n" + by_hand, heading="###")
+
+
+def steps_of(page: str, *, heading: str) -> dict[str, str]:
+    """What is typed in each numbered section of a page. heading: its mark, such as ``##``."""
+    parts = re.split(rf"^{heading} (?:(\d)\. )?.*$", page, flags=re.M)[1:]
+    return {number: _typed(text) for number, text in zip(parts[::2], parts[1::2], strict=True) if number}
 
 
 def _typed(text: str) -> str:
     return "".join(re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S))
 
 
+def a_port(wanted: int) -> int:
+    """The port of a page, or a free one."""
+    with socket.socket() as there:
+        try:
+            there.bind(("127.0.0.1", wanted))
+        except OSError:
+            there.bind(("127.0.0.1", 0))
+        return int(there.getsockname()[1])
+
+
+@contextmanager
+def a_shell(repository: Path, **environment: str) -> Iterator[Popen[str]]:
+    """A shell in a repository that ends with the first command that fails."""
+    with subprocess.Popen(
+        [shutil.which("bash") or "bash", "-e"],
+        cwd=repository,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        try:
+            yield shell
+        finally:
+            os.killpg(shell.pid, 15)
+
+
 @dataclass(frozen=True)
 class Typist:
-    """At a shell that lives as long as the tutorial. instead: what is typed in place of words of the page."""
+    """At a shell that lives as long as the tutorial. instead: what is typed in place of words of the page.
+
+    page: what is typed in each step.
+    """
 
     shell: Popen[str]
     instead: Mapping[str, str] = field(default_factory=dict)
+    page: Mapping[str, str] = field(default_factory=steps)
 
     def takes(self, number: str) -> str:
         """A step, and what it prints. Fails where a command of it does."""
-        text = steps()[number]
+        text = self.page[number]
         for words, others in self.instead.items():
             text = text.replace(words, others)
         return self.types(text)
