@@ -210,6 +210,14 @@ class LaunchReason(Reason):
     """Reasons of `ConditionType.LAUNCH_OPTIMAL`."""
 
     NO_BETTER_LAUNCH = ("NoBetterLaunch", Need.NOTHING, "No better launch configuration is known.")
+    VERSION_DIFFERS = (
+        "EngineVersionDiffers",
+        Need.PERSON,
+        "Engines run another release of vLLM than `spec.engine.version` names. Outrider chose their flags "
+        "and the way to change K for the named one.",
+        "Set spec.engine.version to the release of the image, or take an image of the named release.",
+        "guide/engine-image.md",
+    )
     DRAFTER_IDLE = (
         "DrafterIdle",
         Need.NOTE,

@@ -32,6 +32,7 @@ class EnginePod:
     launch: Launch = field(default_factory=Launch)  # its launch configuration
     canary: bool = False  # True for the pod of another launch, as the reference for measurements
     revision: str = ""  # revision of its launch; pods of the same revision run the same engine
+    wanted_version: str | None = None  # vLLM's release in the spec; None for a pod that is not of this spec
 
     @property
     def drafts(self) -> bool:

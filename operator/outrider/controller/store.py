@@ -41,9 +41,13 @@ EntryT = TypeVar("EntryT", bound=Entry)
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """The result of a reconcile that applied all objects. key: signs requests to the control API."""
+    """The result of a reconcile that applied all objects.
+
+    key: signs requests to the control API. revisions: of the pods that the reconcile wants.
+    """
 
     key: SigningKey
+    revisions: frozenset[str] = frozenset()
 
 
 class LeftOut(StrEnum):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import moves_cache
@@ -23,7 +24,7 @@ from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan import settled
-from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, ROLE_LABEL
+from outrider.plan.names import CANARY, CONTAINER, PORT_NAME, REVISION_LABEL, ROLE_LABEL
 from outrider.plan.rollout import Memory
 from outrider.runtimes import runtime_of
 from outrider.runtimes.control import EngineControl
@@ -89,7 +90,9 @@ class StoreFleet:
         if not spec.live:
             return None
         policy = policy_from_spec(spec)
-        engines = self._engine_pods(key, reconciled.key)
+        returned_table = self._returned_table(key, spec)
+        wanted = _WantedVersion(spec.engine.version, reconciled.revisions if returned_table is None else ())
+        engines = self._engine_pods(key, reconciled.key, wanted)
         return TunedModel(
             namespace=metadata.namespace,
             name=metadata.name,
@@ -119,7 +122,7 @@ class StoreFleet:
             stored_order=self._order(Owner(metadata.namespace, metadata.name, metadata.uid)),
             adaptive_refusal=_adaptive_refusal(self._store.pods_of(key)),
             always_adaptive=spec.speculation.verifies_adaptively,
-            returned_table=self._returned_table(key, spec),
+            returned_table=returned_table,
         )
 
     def _tuned_target(self, metadata: Metadata, model: SpeculativeModel, target: Target) -> TunedModel | None:
@@ -156,14 +159,20 @@ class StoreFleet:
             searches_text=launch.searches_text,
         )
 
-    def _engine_pods(self, model: Key, key: SigningKey) -> list[tuple[EnginePod, bool]]:
+    def _engine_pods(
+        self, model: Key, key: SigningKey, wanted: _WantedVersion
+    ) -> list[tuple[EnginePod, bool]]:
         """The pods that are not being deleted, and whether they are ready."""
         staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
         addresses = (
             (pod, engine_address(pod, key, port=pod.port(CONTAINER, PORT_NAME), container=CONTAINER))
             for pod in staying
         )
-        return [(_engine_pod(pod, address), pod.ready) for pod, address in addresses if address is not None]
+        return [
+            (_engine_pod(pod, address, wanted.of(pod)), pod.ready)
+            for pod, address in addresses
+            if address is not None
+        ]
 
     def _returned_table(self, model: Key, spec: Spec) -> Schedule | None:
         """The static schedule of the restored revision, or the spec's if unknown; None without a rollback."""
@@ -178,11 +187,30 @@ class StoreFleet:
             return LaunchOrder()  # the reconciler reports it in Degraded
 
 
-def _engine_pod(pod: Pod, address: EngineAddress) -> EnginePod:
+@dataclass(frozen=True, slots=True)
+class _WantedVersion:
+    """The release of vLLM in the spec, and the revisions of the pods that are launched by it."""
+
+    version: str
+    revisions: Collection[str]
+
+    def of(self, pod: Pod) -> str | None:
+        """The release that a pod should have; None for a pod that a rollout replaces."""
+        return self.version if pod.metadata.labels.get(REVISION_LABEL) in self.revisions else None
+
+
+def _engine_pod(pod: Pod, address: EngineAddress, wanted_version: str | None) -> EnginePod:
     canary = pod.metadata.labels.get(ROLE_LABEL) == CANARY
     found = (pod.metadata.labels.get(label) for label in _REVISION_LABELS)
     revision = next(filter(None, found), "")
-    return EnginePod(pod.metadata.name, address, launch=_launch_of(pod), canary=canary, revision=revision)
+    return EnginePod(
+        pod.metadata.name,
+        address,
+        launch=_launch_of(pod),
+        canary=canary,
+        revision=revision,
+        wanted_version=wanted_version,
+    )
 
 
 def _adaptive_refusal(pods: Iterable[Pod]) -> str:

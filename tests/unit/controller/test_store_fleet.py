@@ -17,7 +17,14 @@ from outrider.controller.stored import Key
 from outrider.engine.signing import SigningKey
 from outrider.plan.names import CONTROL_PORT_NAME
 from outrider_protocol.schedule import Schedule
-from tests.unit.controller.factories import NOT_ADAPTIVE, a_launch_order, a_raw_model, a_raw_pod, ago
+from tests.unit.controller.factories import (
+    NOT_ADAPTIVE,
+    REVISION,
+    a_launch_order,
+    a_raw_model,
+    a_raw_pod,
+    ago,
+)
 
 KEY = SigningKey.generate()
 
@@ -366,3 +373,15 @@ def test_an_order_that_somebody_else_wrote_is_none() -> None:
     (found,) = tuned(model, order=a_launch_order("no-drafter", owner=None))
 
     assert found.order == LaunchOrder()
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [({REVISION}, "0.31.0"), ({"another"}, None), (set(), None)])
+def test_the_release_of_the_spec_counts_for_pods_of_its_revision_only(
+    wanted: set[str], expected: str | None
+) -> None:
+    store = Store()
+    store.models.put(a_raw_model(engine={"image": "engine:1", "version": "0.31.0"}))
+    store.pods.put(a_raw_pod(ready=True))
+    store.reconciled[Key("default", "m")] = Reconciled(KEY, frozenset(wanted))
+    (found,) = StoreFleet(store).tuned_models()
+    assert [pod.wanted_version for pod in found.pods] == [expected]

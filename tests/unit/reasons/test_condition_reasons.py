@@ -38,6 +38,8 @@ from outrider.controller.reconcile.readiness import Workload, judge
 from outrider.controller.reconcile.target_pods import KEY_PATIENCE
 from outrider.controller.tune.actuation import Confirmed, Failed, PushReport
 from outrider.controller.tune.conditions import statements
+from outrider.controller.tune.engine_info import OtherVersion
+from outrider.controller.tune.outcome import EngineSummary
 from outrider.controller.tune.permission import PermissionInput, permission
 from outrider.controller.tune.report import TunerReport, failing
 from outrider.engine.errors import EngineError, EngineUnreachable, LiveTuningImpossible, PushRefused
@@ -442,6 +444,10 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
         ],
     ),
     (LaunchReason.NO_BETTER_LAUNCH, lambda: launched(Plant(ALLOW), spent=1.0, decision=KEEP)),
+    (
+        LaunchReason.VERSION_DIFFERS,
+        lambda: told(an_outcome(engines=EngineSummary(other_versions=(OtherVersion("m-1", "1", "2"),)))),
+    ),
     (LaunchReason.DRAFTER_IDLE, lambda: launched(Plant(ALLOW), spent=1.0, decision=OFF)),
     (LaunchReason.DRAFTER_WOULD_PAY, lambda: launched(a_bare_plant(since=2 * HOUR), spent=1.0, decision=ON)),
     (LaunchReason.RELAUNCHING, lambda: launched(a_stuck_plant(), spent=1.0, decision=OFF)),

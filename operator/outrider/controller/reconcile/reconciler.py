@@ -301,7 +301,7 @@ class Reconciler:
         if wanted.download is None:
             groups = await self._groups.look(key, this.model, wanted.revision)
         assert this.signing_key is not None
-        self._store.reconciled[key] = Reconciled(this.signing_key)
+        self._store.reconciled[key] = Reconciled(this.signing_key, wanted.revisions)
         if wanted.download is not None:
             download = self._observer.download(key, wanted)
             if download.lost:

@@ -9,6 +9,7 @@ from outrider.api.reasons import ActuationReason, EffectiveReason, LaunchReason,
 from outrider.api.status import Speedup
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.drafter_health import Answers, drafter_health
+from outrider.controller.tune.engine_info import OtherVersion
 from outrider.controller.tune.latency_report import slo_kept
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.choose.choice import measured_ks
@@ -173,13 +174,26 @@ def _k_in_force(outcome: TickOutcome, decision: Decision) -> int | None:
 
 
 def _launch(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | None:
-    found = outcome.actuated.launch
+    found, others = outcome.actuated.launch, outcome.engines.other_versions
+    if others:
+        return ConditionUpdate(FALSE, LaunchReason.VERSION_DIFFERS, _of_versions(others))
     if outcome.model.relaunching.silent or outcome.model.mode is TuningMode.OFF:
         return None
     if found is not None and found.error is not None:
         message = f"{found.verdict.sentence} The order failed, so Outrider retries: {found.error}."
         return ConditionUpdate(FALSE, LaunchReason.RELAUNCH_POSTPONED, message)
     if found is None or found.verdict.reason is None:
-        return _again(last)
+        return None if last is not None and last.reason == LaunchReason.VERSION_DIFFERS else _again(last)
     reason = found.verdict.reason
     return ConditionUpdate(_LAUNCH_STATUS[reason], reason, found.verdict.sentence)
+
+
+def _of_versions(others: Sequence[OtherVersion]) -> str:
+    """The first pod whose vLLM differs, the number of the others, and what to do."""
+    first, more = others[0], len(others) - 1
+    pods = f"pod {first.pod} runs" if not more else f"{len(others)} pods, {first.pod} among them, run"
+    return (
+        f"Outrider chose the flags and the way to change K for vLLM {first.wanted}, because "
+        f"spec.engine.version names it, but {pods} vLLM {first.version}. To change it, set "
+        f"spec.engine.version to the release of the image, or take an image with vLLM {first.wanted}."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ class EngineInfo:
     idle_drafter: what its drafter does in decode steps with K=0; None without a drafter, or if unknown.
     max_num_seqs: its maximum batch size; None if unknown.
     launch: the revision that a cost model for it carries; None if it takes no cost model.
+    version: vLLM's version; None if unknown.
     """
 
     pod: str
@@ -33,6 +35,7 @@ class EngineInfo:
     idle_drafter: str | None = None
     max_num_seqs: int | None = None
     launch: str | None = None
+    version: str | None = None
 
 
 class EngineInfos:
@@ -74,6 +77,7 @@ class EngineInfos:
             idle_drafter=_idle(state.idle_drafter),
             max_num_seqs=state.max_num_seqs,
             launch=_launch(state),
+            version=state.engine_version,
         )
         return {pod.address.pod_uid: info}
 
@@ -88,6 +92,29 @@ def with_answers(infos: Iterable[EngineInfo], push: PushReport | None) -> tuple[
 def each_once(texts: Iterable[str | None]) -> tuple[str, ...]:
     """The distinct texts of several pods, sorted."""
     return tuple(sorted({text for text in texts if text is not None}))
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVersion:
+    """A pod whose vLLM is not the release that the spec names."""
+
+    pod: str
+    version: str
+    wanted: str
+
+
+def other_versions(pods: Iterable[EnginePod], infos: Iterable[EngineInfo]) -> tuple[OtherVersion, ...]:
+    """The pods of the present spec that run another release than it names, by name.
+
+    A suffix such as ``+cu130`` or ``.post1`` makes no other release.
+    """
+    wanted = {pod.name: pod.wanted_version for pod in pods}
+    return tuple(
+        OtherVersion(one.pod, one.version, release)
+        for one in sorted(infos, key=lambda one: one.pod)
+        if one.version is not None and (release := wanted.get(one.pod)) is not None
+        if re.match(rf"{re.escape(release)}(?![0-9])", one.version) is None
+    )
 
 
 def batch_of_all(infos: Iterable[EngineInfo]) -> int | None:

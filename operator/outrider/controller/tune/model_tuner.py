@@ -12,7 +12,13 @@ from outrider.controller.fleet import EnginePod, TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport, start_probe
 from outrider.controller.tune.api_server import ApiServer
 from outrider.controller.tune.cost_models import Teaching, described
-from outrider.controller.tune.engine_info import EngineInfos, batch_of_all, each_once, with_answers
+from outrider.controller.tune.engine_info import (
+    EngineInfos,
+    batch_of_all,
+    each_once,
+    other_versions,
+    with_answers,
+)
 from outrider.controller.tune.engine_tables import (
     PodMetricsReader,
     PushedTables,
@@ -214,6 +220,7 @@ class ModelTuner:
                 max_num_seqs=model.max_num_seqs or batch_of_all(infos),
                 profile=self._main.profile,
                 differing=differing(self._main.profile, drafting_infos),
+                other_versions=other_versions(model.pods, infos),
             ),
             reset=reset,
             adaptive=self._sides.adaptive or model.always_adaptive,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.actuation import ProbeReport, PushReport
+from outrider.controller.tune.engine_info import OtherVersion
 from outrider.controller.tune.launching import LaunchOutcome, LaunchReport
 from outrider.controller.tune.permission import Permission
 from outrider.controller.tune.step_time_profiles import Differing, LaunchProfile
@@ -35,6 +36,7 @@ class EngineSummary:
     max_num_seqs: int | None = None  # maximum batch size; None if unknown
     profile: LaunchProfile | None = None  # step times, measured by engines of this launch before they served
     differing: tuple[Differing, ...] = ()  # pods that differ from the profile
+    other_versions: tuple[OtherVersion, ...] = ()  # pods whose vLLM is not the release of the spec
 
 
 @dataclass(frozen=True, slots=True)
