@@ -61,7 +61,7 @@ def a_port(wanted: int) -> int:
 
 @contextmanager
 def a_shell(repository: Path, **environment: str) -> Iterator[Popen[str]]:
-    """A shell in a repository that ends with the first command that fails."""
+    """A shell in a repository that ends with the first command that fails, and with it what it started."""
     with subprocess.Popen(
         [shutil.which("bash") or "bash", "-e"],
         cwd=repository,
@@ -73,6 +73,9 @@ def a_shell(repository: Path, **environment: str) -> Iterator[Popen[str]]:
         start_new_session=True,
     ) as shell:
         try:
+            assert shell.stdin is not None
+            # A port-forward would keep the pipe of the output open.
+            shell.stdin.write("trap 'kill $(jobs -p)' EXIT\n")
             yield shell
         finally:
             os.killpg(shell.pid, 15)
