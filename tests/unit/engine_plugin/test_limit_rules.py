@@ -20,8 +20,8 @@ from outrider_protocol.control_api import Refusal
 from outrider_protocol.environment import PUBLIC_KEY_FILE_VARIABLE
 from outrider_protocol.request_limits import LIMITS_FILE, LimitCondition, LimitRule
 from tests.unit.engine_plugin.factories import CANDIDATES, some_facts
-from tests.unit.engine_plugin.fake_vllm import Engine, decoding, some_config
-from tests.unit.engine_plugin.test_request_limits import cells, put
+from tests.unit.engine_plugin.fake_vllm import Engine, decoding
+from tests.unit.engine_plugin.tuned import an_engine, cells
 
 SHORT = LimitRule("short", 0, LimitCondition(prompt_tokens_below=20))
 EARLY = LimitRule("early", 1, LimitCondition(first_output_tokens=8))
@@ -46,12 +46,6 @@ def write_text(file: Path, text: str) -> None:
     new = file.with_name("new")
     new.write_text(text)
     new.replace(file)
-
-
-def an_engine(k: int = 3) -> Engine:
-    engine = Engine(some_config())
-    put(engine, k)
-    return engine
 
 
 def kept(engine: Engine, *names: str, drafts: int = 3) -> dict[str, int]:

@@ -23,16 +23,16 @@ from outrider_engine.control.request_limits import (
     read_header,
     read_limit,
 )
-from outrider_engine.control.verbs import MEASUREMENT, PUT_SCHEDULE, STATE, PushPayload
+from outrider_engine.control.verbs import MEASUREMENT, STATE
 from outrider_engine.counting.measure import MAX_STEPS_IN_FLIGHT
 from outrider_engine.http.limit_header import LimitHeaderMiddleware
 from outrider_engine.vllm_adapter.sampling_params import LIMIT_HEADERS, attach, joined
 from outrider_protocol.cost_model import MAX_K
 from outrider_protocol.environment import STATIC_SCHEDULE_VARIABLE
 from outrider_protocol.fast_loop import FastLoop
-from outrider_protocol.schedule import Schedule
-from tests.unit.engine_plugin.factories import CANDIDATES, STATIC, a_cost_model, a_push, some_facts
+from tests.unit.engine_plugin.factories import CANDIDATES, STATIC, a_cost_model, some_facts
 from tests.unit.engine_plugin.fake_vllm import Engine, Plan, decoding, prompts, some_config
+from tests.unit.engine_plugin.tuned import an_engine, cells, put
 
 POSITIONS = max(CANDIDATES)
 BAD: Sequence[object] = ("2", "off", -1, MAX_K + 1, 10**400, 1.0, True, None, [2], {"k": 2})
@@ -50,21 +50,6 @@ def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def some_limits(usable: Sequence[int] = CANDIDATES, **facts: Any) -> RequestLimits:
     return RequestLimits(some_facts(**facts), lambda: frozenset(usable))
-
-
-def an_engine(k: int = 3) -> Engine:
-    engine = Engine(some_config())
-    put(engine, k)
-    return engine
-
-
-def put(engine: Engine, k: int, **push: Any) -> None:
-    payload = PushPayload(push=a_push(table=Schedule.constant(k), **push).to_wire(), costModelFault=None)
-    engine.ask(PUT_SCHEDULE, payload)
-
-
-def cells(engine: Engine) -> dict[int | None, Any]:
-    return {cell["numSpeculativeTokens"]: cell for cell in engine.ask(MEASUREMENT)["cells"]}
 
 
 # What a request may ask for.
