@@ -85,6 +85,19 @@ class EventReason(Reason):
     )
     CANARY_STARTED = ("CanaryStarted", Need.WAIT, "One replica starts with another launch for some minutes.")
     CANARY_ENDED = ("CanaryEnded", Need.NOTHING, "The replica with another launch ends.")
+    DRAFTER_PROMOTED = (
+        "DrafterPromoted",
+        Need.WAIT,
+        "A canary tried the new drafter of the spec, and all pods get it. The note has the gain.",
+        "Wait. The condition Progressing has the progress.",
+    )
+    DRAFTER_KEPT = (
+        "DrafterKept",
+        Need.PERSON,
+        "A canary tried the new drafter of the spec. It was slower or did not serve, so all pods keep the "
+        "one before.",
+        "Do what the note says.",
+    )
     TUNER_RESET = (
         "TunerReset",
         Need.NOTHING,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from outrider.api.quantity import duration_seconds
 from outrider.api.resource import GROUP
@@ -24,6 +25,10 @@ _OWN = "spec"
 
 LAUNCH_KEY = "launch"
 CANARY_KEY = "canary"
+DRAFTER_KEY = "drafter"
+
+_PROMOTE, _RETURN = "promote", "return"
+_LONGEST_WHY = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,57 @@ class Launch:
         return cls.parse(annotations.get(ANNOTATION, ""))
 
 
+class TrialStage(StrEnum):
+    """The stage of the trial of a new drafter."""
+
+    COMPARING = "comparing"
+    """A canary has the new drafter, and the replicas have the one before."""
+    PROMOTED = "promoted"
+    """The replicas get the new drafter."""
+    RETURNED = "returned"
+    """The replicas keep the drafter before."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterTrial:
+    """The trial of the spec's drafter, where the spec changed nothing else."""
+
+    spec: str
+    """Revision of the spec's pods."""
+    stage: TrialStage = TrialStage.COMPARING
+    drafter: str = ""
+    """Address of the new drafter."""
+    why: str = ""
+    """Why the replicas keep the drafter before; "" in another stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterVerdict:
+    """The result of the trial of a drafter."""
+
+    spec: str
+    """Revision of the spec's pods."""
+    promoted: bool
+    why: str = ""
+
+    def __str__(self) -> str:
+        """Return ``promote <spec>: <why>`` or ``return <spec>: <why>``."""
+        return f"{_PROMOTE if self.promoted else _RETURN} {self.spec}: {self.why}"
+
+    @classmethod
+    def parse(cls, text: str) -> DrafterVerdict:
+        """Parse the output of ``str``.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        head, _, why = text.partition(": ")
+        verb, _, spec = head.partition(" ")
+        if verb not in (_PROMOTE, _RETURN) or not spec:
+            raise ValueError(f"{shortened(text, 60)!r} is neither {_PROMOTE} nor {_RETURN} with a revision")
+        return cls(spec, verb == _PROMOTE, shortened(why, _LONGEST_WHY))
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchOrder:
     """Launch configurations that the tuner orders."""
@@ -76,10 +132,13 @@ class LaunchOrder:
     """Launch of the replicas."""
     canary: Launch | None = None
     """Launch of one replica, to be measured against the others; None: no such replica."""
+    drafter: DrafterVerdict | None = None
+    """What the replicas do after the trial of a drafter; None without a result."""
 
     def to_data(self) -> dict[str, str]:
-        """Return the stored form of an order: `LAUNCH_KEY` and `CANARY_KEY`."""
-        return {LAUNCH_KEY: str(self.launch), CANARY_KEY: _canary_text(self.canary)}
+        """Return the stored form of an order: `LAUNCH_KEY`, `CANARY_KEY`, and `DRAFTER_KEY` with a result."""
+        data = {LAUNCH_KEY: str(self.launch), CANARY_KEY: _canary_text(self.canary)}
+        return data if self.drafter is None else {**data, DRAFTER_KEY: str(self.drafter)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, str]) -> LaunchOrder:
@@ -96,7 +155,11 @@ class LaunchOrder:
             launch = Launch.parse(data.get(LAUNCH_KEY, ""))
         except ValueError as error:
             raise ValueError(f"{LAUNCH_KEY}: {error}") from error
-        return cls(launch, _CANARIES[text])
+        result = data.get(DRAFTER_KEY, "")
+        try:
+            return cls(launch, _CANARIES[text], DrafterVerdict.parse(result) if result else None)
+        except ValueError as error:
+            raise ValueError(f"{DRAFTER_KEY}: {error}") from error
 
 
 _CANARIES: Mapping[str, Launch | None] = {
@@ -170,7 +233,12 @@ class RelaunchPolicy:
             return LaunchOrder()
         launch = order.launch if self._allows(order.launch, candidates) else Launch()
         canary = order.canary if replicas >= 2 and self._measures(order.canary, launch) else None
-        return LaunchOrder(launch, canary)
+        return LaunchOrder(launch, canary, order.drafter if self.tries_drafters(mode, replicas) else None)
+
+    def tries_drafters(self, mode: TuningMode, replicas: int) -> bool:
+        """Whether a new drafter of the spec is first compared with the one before."""
+        allowed = self.canary is Canary.ALLOW and self.actuation is Actuation.LIVE
+        return allowed and mode is TuningMode.AUTO and replicas >= 2
 
     def _measures(self, canary: Launch | None, launch: Launch) -> bool:
         """Whether a canary may be measured beside replicas of ``launch``."""

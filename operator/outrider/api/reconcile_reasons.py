@@ -61,6 +61,14 @@ class ProgressingReason(Reason):
         "Wait. To skip the attempt with an additional pod next time, set rollout.maxSurge: 0.",
         "guide/rollouts.md",
     )
+    COMPARING_DRAFTERS = (
+        "ComparingDrafters",
+        Need.WAIT,
+        "One pod has the new drafter of the spec, and the others have the one before. Outrider compares both "
+        "for 15 minutes, and for up to an hour with little traffic.",
+        "Wait. To give the new drafter to all pods at once, set tuning.canary: Never.",
+        "guide/new-drafter.md",
+    )
     WAITING_FOR_KEY = (
         "WaitingForKey",
         Need.WAIT,
@@ -297,6 +305,15 @@ class DegradedReason(Reason):
         Need.PERSON,
         "The pods did not become ready within `spec.rollout.progressDeadline`.",
         "Look at the pods. For a large model, raise rollout.progressDeadline.",
+    )
+    DRAFTER_SLOWER = (
+        "DrafterSlower",
+        Need.PERSON,
+        "The new drafter of the spec was slower than the one before on the same traffic. All pods keep the "
+        "one before.",
+        "Restore the former drafter in the spec, or set another one. To give the new one to all pods "
+        "nevertheless, set tuning.canary: Never.",
+        "guide/new-drafter.md",
     )
     ROLLED_BACK = (
         "RolledBack",

@@ -82,17 +82,24 @@ class Speedup(StatusModel):
     """Time of the measurement."""
 
 
-class VerificationGain(StatusModel):
-    """Goodput with adaptive verification over that with fixed, each with the K that the tuner chose."""
+class LaunchGain(StatusModel):
+    """Goodput with one launch over that with another one, each with the K that the tuner chose."""
 
     ratio: Ratio
-    """Estimate; above 1 adaptive verification is better. Example: 1.06."""
+    """Estimate; above 1 adaptive verification or the new drafter is better. Example: 1.06."""
     low: Ratio
     """Lower end of the 95 % interval."""
     high: Ratio
     """Upper end of the 95 % interval."""
     measured_at: Timestamp
     """End of the comparison."""
+
+
+class DrafterGain(LaunchGain):
+    """Goodput with a new drafter over that with the one before."""
+
+    drafter: Annotated[str, room_for(512), Field(max_length=512)]
+    """Address of the new drafter."""
 
 
 class SpeculationStatus(StatusModel):
@@ -133,8 +140,11 @@ class SpeculationStatus(StatusModel):
     """Speedup over K=0; absent until it is measured, and while no replica serves."""
     verification: Line | None = None
     """Verification of most replicas, Fixed or Adaptive. Absent if the spec has Fixed."""
-    verification_gain: VerificationGain | None = None
+    verification_gain: LaunchGain | None = None
     """The last comparison of verification: Auto; absent before it is complete."""
+    drafter_gain: DrafterGain | None = None
+    """The last comparison of a new drafter with the one before; absent before it is complete. Needs
+    tuning.canary: Allow."""
 
 
 class LatencyStatus(StatusModel):

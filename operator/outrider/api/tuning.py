@@ -36,7 +36,7 @@ class StructuralOff(StrEnum):
 
 
 class Canary(StrEnum):
-    """Whether one replica may run without speculation for some minutes, as the reference."""
+    """Whether one replica may run with another launch for some minutes, to be measured."""
 
     NEVER = "Never"
     ALLOW = "Allow"
@@ -111,8 +111,9 @@ class Tuning(ApiModel):
     Recommend: the condition LaunchOptimal reports it. Allow: it relaunches, and returns when drafting would
     pay."""
     canary: Canary = Canary.NEVER
-    """Whether one of two or more replicas may run without speculation for some minutes. The speedup is then
-    measured against a launch without a drafter. Default: Never."""
+    """Whether one of two or more replicas may run with another launch for some minutes. Allow: it runs
+    without speculation, so that the speedup is measured against a launch without a drafter. It also tries a
+    new `drafter` first, and the others get the drafter unless it is slower. Default: Never."""
     relaunch_interval: RestartInterval = "1h"
     """Minimum time between two relaunches by the tuner. A return to the launch before is never delayed. At
     least 1m. Default: 1h."""

@@ -254,15 +254,24 @@ class LaunchReason(Reason):
     CANARY_RUNNING = (
         "CanaryRunning",
         Need.WAIT,
-        "One replica runs without speculation, or with the other verification, for 15 minutes at most. "
-        "Outrider measures the others against it.",
+        "One replica runs without speculation, or with the other verification, for 15 minutes at most, or "
+        "with a new drafter for an hour at most. Outrider measures the others against it.",
         "Wait.",
     )
     NOT_COMPARED = (
         "NotCompared",
         Need.NOTE,
-        "`verification` is Auto, and one replica alone cannot be compared. Engines keep their launch.",
-        "Set replicas: 2 or more, or set verification to Fixed or Adaptive.",
+        "`verification` is Auto or `tuning.canary` is Allow, and one replica alone cannot be compared. A new "
+        "drafter is rolled out without a comparison.",
+        "Set replicas: 2 or more. Or set verification to Fixed or Adaptive, and canary to Never.",
+    )
+    DRAFTER_KEPT = (
+        "DrafterKept",
+        Need.PERSON,
+        "A canary tried the new drafter of the spec. It was slower or did not serve, so all pods keep the "
+        "one before.",
+        "Do what the message says.",
+        "guide/new-drafter.md",
     )
     ADAPTIVE_UNAVAILABLE = (
         "AdaptiveUnavailable",

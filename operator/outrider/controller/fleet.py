@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.api.annotations import Instructions
-from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
+from outrider.api.launch import DrafterTrial, Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.status import Status
 from outrider.api.tuning import Actuation, TuningMode
 from outrider.cluster.objects import Pod
@@ -33,11 +33,17 @@ class EnginePod:
     canary: bool = False  # True for the pod of another launch, as the reference for measurements
     revision: str = ""  # revision of its launch; pods of the same revision run the same engine
     wanted_version: str | None = None  # vLLM's release in the spec; None for a pod that is not of this spec
+    tried: bool = False  # True for a pod with a new drafter, while others may have the one before
 
     @property
     def drafts(self) -> bool:
         """True for a pod with a drafter, which takes schedules."""
         return self.launch.drafter
+
+    @property
+    def apart(self) -> bool:
+        """True for a pod that is tuned apart from those of the other launch: adaptive, or a new drafter."""
+        return self.launch.adaptive or self.tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class TunedModel:
     moves_cache: bool = False  # whether its KV cache comes from other engines or places
     adaptive_refusal: str = ""
     """Why an engine ended that was to verify adaptively, in its words; "" if none did."""
+    trial: DrafterTrial | None = None  # of the spec's drafter
     always_adaptive: bool = False  # engines verify adaptively without an order: `verification: Adaptive`
     returned_table: Schedule | None = None
     """The static schedule of the last good revision, if it serves because the rollout of the spec failed."""
@@ -86,9 +93,9 @@ class TunedModel:
         """The ready pods with a drafter."""
         return tuple(pod for pod in self.pods if pod.drafts)
 
-    def pods_verifying(self, *, adaptive: bool) -> tuple[EnginePod, ...]:
-        """The ready pods with a drafter that verify in one way."""
-        return tuple(pod for pod in self.drafting_pods if pod.launch.adaptive is adaptive)
+    def pods_apart(self, *, apart: bool) -> tuple[EnginePod, ...]:
+        """The ready pods with a drafter of one launch."""
+        return tuple(pod for pod in self.drafting_pods if pod.apart is apart)
 
     @property
     def key(self) -> Key:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from outrider.api.conditions import Condition, reason_of
 from outrider.api.spec import Spec
-from outrider.api.status import LatencyStatus, Speedup, SpeedupReference, Status
+from outrider.api.status import LatencyStatus, LaunchGain, Speedup, SpeedupReference, Status
 from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.runtimes import runtime_of
 from outrider.tuning.policy import span
@@ -104,6 +104,11 @@ class _Families:
         self.measured_at = _gauge(
             "speedup_measured_timestamp_seconds", "Unix time of the measurement behind the speedup."
         )
+        self.drafter = _gauge(
+            "drafter_gain_ratio", "Goodput with the last new drafter over that with the one before."
+        )
+        self.drafter_lower = _gauge("drafter_gain_lower_ratio", "Lower end of its 95 % interval.")
+        self.drafter_upper = _gauge("drafter_gain_upper_ratio", "Upper end of its 95 % interval.")
         self.acceptance = _gauge("acceptance_ratio", "Accepted over drafted tokens of the last minute.")
         self.length = _gauge(
             "acceptance_length_tokens", "Mean tokens per drafted step, the bonus token included."
@@ -154,6 +159,8 @@ class _Families:
             self.position.add_metric([*labels, str(position)], ratio)
         if speculation.speedup is not None:
             self._add_speedup(labels, speculation.speedup)
+        if speculation.drafter_gain is not None:
+            self._add_drafter(labels, speculation.drafter_gain)
         if speculation.schedule:
             with suppress(ValueError):  # a schedule that was written by hand; the next report replaces it
                 rows = [row.model_dump(by_alias=True) for row in speculation.schedule]
@@ -178,6 +185,11 @@ class _Families:
             self.upper.add_metric(labels, speedup.high)
         self.measured.add_metric(labels, speedup.reference is not SpeedupReference.PRIOR)
         self.measured_at.add_metric(labels, speedup.measured_at.timestamp())
+
+    def _add_drafter(self, labels: list[str], gain: LaunchGain) -> None:
+        self.drafter.add_metric(labels, gain.ratio)
+        self.drafter_lower.add_metric(labels, gain.low)
+        self.drafter_upper.add_metric(labels, gain.high)
 
     def _add_table(self, labels: list[str], table: Schedule, edges: tuple[int, ...]) -> None:
         for index, edge in enumerate(edges):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import moves_cache
-from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
+from outrider.api.launch import DrafterTrial, Launch, LaunchOrder, RelaunchPolicy, TrialStage
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
 from outrider.api.target import Target
@@ -90,9 +90,10 @@ class StoreFleet:
         if not spec.live:
             return None
         policy = policy_from_spec(spec)
-        returned_table = self._returned_table(key, spec)
+        memory = self._memory(key)
+        returned_table = _returned_table(memory, spec)
         wanted = _WantedVersion(spec.engine.version, reconciled.revisions if returned_table is None else ())
-        engines = self._engine_pods(key, reconciled.key, wanted)
+        engines = self._engine_pods(key, reconciled.key, wanted, before_trial=memory.before_trial)
         return TunedModel(
             namespace=metadata.namespace,
             name=metadata.name,
@@ -122,6 +123,7 @@ class StoreFleet:
             stored_order=self._order(Owner(metadata.namespace, metadata.name, metadata.uid)),
             adaptive_refusal=_adaptive_refusal(self._store.pods_of(key)),
             always_adaptive=spec.speculation.verifies_adaptively,
+            trial=_trial(memory, spec),
             returned_table=returned_table,
         )
 
@@ -160,25 +162,27 @@ class StoreFleet:
         )
 
     def _engine_pods(
-        self, model: Key, key: SigningKey, wanted: _WantedVersion
+        self, model: Key, key: SigningKey, wanted: _WantedVersion, *, before_trial: str
     ) -> list[tuple[EnginePod, bool]]:
-        """The pods that are not being deleted, and whether they are ready."""
+        """The pods that are not being deleted, and whether they are ready.
+
+        before_trial: see `Memory`.
+        """
         staying = (pod for pod in self._store.pods_of(model) if pod.metadata.deletion_timestamp is None)
         addresses = (
             (pod, engine_address(pod, key, port=pod.port(CONTAINER, PORT_NAME), container=CONTAINER))
             for pod in staying
         )
         return [
-            (_engine_pod(pod, address, wanted.of(pod)), pod.ready)
+            (_engine_pod(pod, address, wanted.of(pod), before_trial), pod.ready)
             for pod, address in addresses
             if address is not None
         ]
 
-    def _returned_table(self, model: Key, spec: Spec) -> Schedule | None:
-        """The static schedule of the restored revision, or the spec's if unknown; None without a rollback."""
+    def _memory(self, model: Key) -> Memory:
+        """What the reconciler remembers of the rollouts of a model."""
         deployment = self._store.children[DEPLOYMENTS].get(model)
-        memory = Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
-        return None if memory.returned is None else memory.returned_table or spec.static_schedule()
+        return Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
 
     def _order(self, model: Owner) -> LaunchOrder:
         try:
@@ -199,17 +203,38 @@ class _WantedVersion:
         return self.version if pod.metadata.labels.get(REVISION_LABEL) in self.revisions else None
 
 
-def _engine_pod(pod: Pod, address: EngineAddress, wanted_version: str | None) -> EnginePod:
-    canary = pod.metadata.labels.get(ROLE_LABEL) == CANARY
-    found = (pod.metadata.labels.get(label) for label in _REVISION_LABELS)
-    revision = next(filter(None, found), "")
+def _returned_table(memory: Memory, spec: Spec) -> Schedule | None:
+    """The static schedule of the restored revision, or the spec's if unknown; None without a rollback.
+
+    After a trial the revision differs from the spec in the drafter alone, so it is tuned as the spec says.
+    """
+    if memory.returned is None or memory.before_trial:
+        return None
+    return memory.returned_table or spec.static_schedule()
+
+
+def _trial(memory: Memory, spec: Spec) -> DrafterTrial | None:
+    drafter = spec.speculation.drafter
+    name = "" if drafter is None else "@".join(filter(None, (drafter.uri, drafter.revision)))
+    if memory.trial is not None:
+        stage = TrialStage.PROMOTED if memory.trial.promoted else TrialStage.COMPARING
+        return DrafterTrial(memory.trial.spec, stage, name)
+    if memory.failed is None or not memory.before_trial:
+        return None
+    return DrafterTrial(memory.failed.spec, TrialStage.RETURNED, name, memory.failed.message)
+
+
+def _engine_pod(pod: Pod, address: EngineAddress, wanted_version: str | None, before_trial: str) -> EnginePod:
+    labels = pod.metadata.labels
+    revision = next(filter(None, (labels.get(label) for label in _REVISION_LABELS)), "")
     return EnginePod(
         pod.metadata.name,
         address,
         launch=_launch_of(pod),
-        canary=canary,
+        canary=labels.get(ROLE_LABEL) == CANARY,
         revision=revision,
         wanted_version=wanted_version,
+        tried=bool(before_trial) and labels.get(REVISION_LABEL) != before_trial,
     )
 
 

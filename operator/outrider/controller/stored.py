@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from pydantic import ValidationError
 
-from outrider.api.launch import CANARY_KEY, LAUNCH_KEY
+from outrider.api.launch import CANARY_KEY, DRAFTER_KEY, LAUNCH_KEY
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
 from outrider.api.status import Status
@@ -169,7 +169,7 @@ class StoredChild:
 def _keys_that_are_read(metadata: Metadata) -> tuple[str, ...]:
     model = model_of(metadata).name
     if metadata.name == launch_config_map(model):
-        return LAUNCH_KEY, CANARY_KEY
+        return LAUNCH_KEY, CANARY_KEY, DRAFTER_KEY
     return (SCHEDULE_FILE,) if metadata.name == schedule_config_map(model) else ()
 
 

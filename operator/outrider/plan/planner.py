@@ -76,8 +76,12 @@ class Rendered:
         order: LaunchOrder = _OWN_ORDER,
         serving: Serving = _NOTHING_SERVES,
         kubernetes: KubernetesVersion | None = None,
+        trial: bool = False,
     ) -> Plan:
-        """The children of the model. See `plan`."""
+        """The children of the model. See `plan`.
+
+        trial: a canary has the spec's own launch, whatever the tuner orders.
+        """
         if self.model.spec.target is not None:
             return Plan(target_children(self.model, keys=keys, static=None), "")
         model, settings = self._settled, self._settings
@@ -87,7 +91,7 @@ class Rendered:
         if self._missing is not None:
             return _download(model, self._missing, settings=settings, keys=keys, image=self._image)
         model = _with_weights(model)
-        order = effective_order(model.spec, order)
+        order = LaunchOrder(canary=Launch()) if trial else effective_order(model.spec, order)
         stage = canary_stage(model.spec, order, serving)
         absent = stage is CanaryStage.ABSENT
         canary_launch = None if absent else order.canary or serving.canary or Launch(drafter=False)

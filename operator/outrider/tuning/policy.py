@@ -190,13 +190,17 @@ class Relaunch:
     canary_every_seconds: float = 86400.0
     """Age after which the overhead is measured again, if a canary is allowed."""
     canary_seconds: float = 900.0
-    """Maximum time of a canary. A comparison of verification takes all of it."""
+    """Maximum time of a canary. A comparison of verification or drafters takes all of it."""
+    trial_seconds: float = 3600.0
+    """Maximum time of a canary with a new drafter, if traffic is too little for a result."""
     canary_deviation: float = 0.02
     """Standard deviation of the overhead at which a canary ends earlier."""
     comparison_warm_up_seconds: float = 120.0
-    """Time in which a canary with the other verification finds its K, before the comparison begins."""
+    """Time in which a canary with the other verification or a new drafter finds its K. The comparison begins
+    after it."""
     verification_gain: float = 0.02
-    """Minimum relative gain of the other verification for a relaunch. Its 95 % interval must exclude 0."""
+    """Minimum relative gain of the other verification for a relaunch, and minimum loss with a new drafter
+    for a return. Its 95 % interval must exclude 0."""
     canary_share: float = 0.25
     """Ratio of one pod's time for probes of K=0 while a canary needs a comparison."""
 

@@ -13,8 +13,9 @@ from tests.bench.tuning.launches import cases, compare
         ("better by 20 %", False, "adaptive", 25.0),
         ("worse by 20 %", True, "fixed", -20.0),
         ("equal, moving", False, "", 0.0),
+        ("drafter: dearer", False, "returned", -13.0),
     ],
-    ids=["better", "worse", "equal"],
+    ids=["better", "worse", "equal", "worse drafter"],
 )
 def test_the_better_launch_is_chosen(case: str, adaptive: bool, wanted: str, truth: float) -> None:
     found = compare(cases()[case], seed=0, adaptive=adaptive)

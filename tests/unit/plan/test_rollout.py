@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import DrafterVerdict, Launch, LaunchOrder
 from outrider.api.rollout import OnFailure
 from outrider.plan import plan
 from outrider.plan.planner import Plan
@@ -18,9 +18,11 @@ from outrider.plan.rollout import (
     Memory,
     Seen,
     Target,
+    Trial,
     followed,
     remembering,
     returning,
+    without_canary,
 )
 from outrider.plan.settings import PlanSettings
 from outrider.runtimes.engine_launch import SCHEDULE_FILE
@@ -119,7 +121,93 @@ def test_a_rollout_in_place_that_fails_returns_in_place() -> None:
     assert back.in_place
 
 
-@pytest.mark.parametrize("memory", [Memory(), OLD_IS_GOOD, TAKEN_BACK, Memory(in_place=True)])
+TRIES = {"besides": "same", "tries_drafters": True, "keeps_tried": True}
+FORMER = Memory(good=Good(revision="s1", spec="s1", table="8:3,*:0", besides="same"))
+DRAFTER = replace(NEW, revision="s2", **TRIES)  # type: ignore[arg-type]
+KEPT = Seen("s1", complete=True)
+TRIED = followed(FORMER, DRAFTER, KEPT)
+PROMOTED = followed(TRIED, DRAFTER, KEPT, DrafterVerdict("s2", promoted=True))
+SLOWER = followed(TRIED, DRAFTER, KEPT, DrafterVerdict("s2", promoted=False, why="-20 %"))
+
+
+def test_a_new_drafter_is_tried_while_the_replicas_keep_the_one_before() -> None:
+    assert (TRIED.trying, TRIED.kept, TRIED.returned) == (True, FORMER.good, None)
+    assert TRIED.before_trial == "s1"
+    assert followed(TRIED, DRAFTER, KEPT) == TRIED
+    assert followed(TRIED, DRAFTER, Seen("s1", complete=False)) == TRIED
+
+
+@pytest.mark.parametrize(
+    ("memory", "target", "seen"),
+    [
+        pytest.param(FORMER, replace(DRAFTER, besides="other"), KEPT, id="more than the drafter changed"),
+        pytest.param(FORMER, replace(DRAFTER, tries_drafters=False), KEPT, id="not allowed"),
+        pytest.param(FORMER, replace(DRAFTER, revision="no-drafter"), KEPT, id="another launch was ordered"),
+        pytest.param(FORMER, DRAFTER, Seen("s0", complete=False), id="another rollout runs"),
+        pytest.param(FORMER, replace(DRAFTER, revision="s1", spec="s1"), KEPT, id="nothing changed"),
+        pytest.param(OLD_IS_GOOD, replace(DRAFTER, besides=""), SERVES, id="the spec before is unknown"),
+        pytest.param(Memory(), DRAFTER, Seen("", complete=False), id="the first rollout"),
+        pytest.param(TRIED, replace(DRAFTER, tries_drafters=False), KEPT, id="one replica is left"),
+    ],
+)
+def test_it_is_rolled_out_without_a_trial(memory: Memory, target: Target, seen: Seen) -> None:
+    after = followed(memory, target, seen)
+    assert (after.trial, after.kept) == (None, None)
+
+
+def test_a_promoted_drafter_is_rolled_out_until_all_replicas_have_it() -> None:
+    assert (PROMOTED.trying, PROMOTED.kept, PROMOTED.before_trial) == (False, None, "s1")
+    half = followed(PROMOTED, DRAFTER, Seen("s2", complete=False))
+    assert half == PROMOTED
+    done = followed(half, DRAFTER, Seen("s2", complete=True))
+    assert done == Memory(good=Good(revision="s2", spec="s2", table="8:5,*:0", besides="same"))
+
+
+def test_a_promoted_drafter_that_fails_on_the_replicas_returns_as_any_rollout() -> None:
+    back = followed(PROMOTED, DRAFTER, Seen("s2", False, WHY))
+    assert (back.returned, back.trial) == (FORMER.good, None)
+
+
+def test_a_slower_drafter_is_not_rolled_out_nor_tried_again() -> None:
+    assert SLOWER.failed == Failed(spec="s2", reason="DrafterSlower", message="-20 %", tried=True)
+    assert (SLOWER.kept, SLOWER.before_trial) == (FORMER.good, "s1")
+    for target in (DRAFTER, replace(DRAFTER, on_failure=OnFailure.HOLD)):
+        assert followed(SLOWER, target, KEPT) == SLOWER
+
+
+def test_fewer_replicas_do_not_roll_out_a_slower_drafter() -> None:
+    assert followed(SLOWER, replace(DRAFTER, tries_drafters=False), KEPT) == SLOWER
+
+
+def test_a_slower_drafter_is_rolled_out_where_no_canary_is_allowed() -> None:
+    anyway = replace(DRAFTER, tries_drafters=False, keeps_tried=False)
+    assert followed(SLOWER, anyway, KEPT) == FORMER
+
+
+def test_the_drafter_before_in_the_spec_ends_a_trial() -> None:
+    before = replace(OLD, revision="s1", **TRIES)  # type: ignore[arg-type]
+    for memory in (TRIED, SLOWER):
+        assert followed(memory, before, KEPT) == FORMER
+
+
+def test_a_third_drafter_begins_its_own_trial_and_ignores_the_result_of_the_second() -> None:
+    third = replace(DRAFTER, revision="s3", spec="s3")
+    after = followed(TRIED, third, KEPT, DrafterVerdict("s2", promoted=True))
+    assert after.trial == Trial(spec="s3")
+
+
+def test_a_canary_that_does_not_start_ends_the_trial() -> None:
+    stuck = replace(KEPT, canary_stuck=WHY)
+    failed = followed(TRIED, DRAFTER, stuck)
+    assert failed.failed == Failed(spec="s2", reason=WHY[0], message=WHY[1], tried=True)
+    held = replace(DRAFTER, on_failure=OnFailure.HOLD)
+    assert followed(TRIED, held, stuck) == TRIED
+    assert followed(failed, held, KEPT) == TRIED
+
+
+@pytest.mark.parametrize(
+    "memory", [Memory(), OLD_IS_GOOD, TAKEN_BACK, Memory(in_place=True), TRIED, PROMOTED, SLOWER]
+)
 def test_a_memory_is_read_as_it_was_written(memory: Memory) -> None:
     assert Memory.of({ANNOTATION: str(memory)} if str(memory) else {}) == memory
 
@@ -169,7 +257,7 @@ def test_engines_of_the_good_revision_begin_with_their_own_table() -> None:
 def test_a_canary_of_the_spec_that_failed_goes() -> None:
     model = a_model(replicas=2, speculation={"tuning": {"canary": "Allow"}})
     wanted = plan(model, settings=PlanSettings(), keys=KEYS, order=LaunchOrder(canary=Launch(drafter=False)))
-    after = returned(wanted)
+    after = without_canary(returned(wanted))
     assert len(wanted.revisions) == 2
     assert [child["kind"] for child in after.children].count("Deployment") == 1
     assert after.revisions == {"r1"}

@@ -16,7 +16,7 @@ import pytest
 
 from outrider.api.annotations import Instructions, Override
 from outrider.api.conditions import ConditionStatus, ConditionType, ConditionUpdate, conditions_of
-from outrider.api.launch import Launch, LaunchOrder
+from outrider.api.launch import DrafterTrial, Launch, LaunchOrder, TrialStage
 from outrider.api.reasons import (
     ActuationReason,
     AdviceReason,
@@ -76,10 +76,12 @@ from tests.unit.controller.place import (
     Place,
     a_decode_side,
     a_failed_rollout,
+    a_model_that_serves,
     a_prefill_side,
     begun,
 )
 from tests.unit.controller.target_place import APP, TargetPlace
+from tests.unit.controller.test_drafter_trial import Trial, with_drafter
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.factories import a_window
@@ -187,6 +189,13 @@ async def rolled_back() -> Found:
     return stored((await a_failed_rollout()).place)
 
 
+async def kept_out() -> Found:
+    trial = Trial(await a_model_that_serves(speculation=with_drafter("old")))
+    await trial.begin()
+    await trial.judged(promoted=False, why="It is slower.")
+    return stored(trial.place)
+
+
 async def not_tuned() -> Found:
     with patch("outrider.controller.policy_from_spec.policy_from_spec", side_effect=OverflowError("a date")):
         return await after(Place())
@@ -276,7 +285,9 @@ RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
     (DegradedReason.APPLY_REFUSED, refused),
     (DegradedReason.RECONCILE_FAILED, failing_thrice),
     (ProgressingReason.IN_PLACE, lambda: of(replace(a_workload(a_pod()), in_place=True))),
+    (ProgressingReason.COMPARING_DRAFTERS, lambda: of(replace(a_workload(a_pod()), trial=True))),
     (DegradedReason.ROLLED_BACK, rolled_back),
+    (DegradedReason.DRAFTER_SLOWER, kept_out),
     (DegradedReason.LAUNCH_ORDER_UNREADABLE, unreadable_order),
     (DegradedReason.NOT_TUNED, not_tuned),
     (DegradedReason.NO_POD_MATCHES, of_target(lambda _: None)),
@@ -458,6 +469,12 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     ),
     (LaunchReason.CANARY_RUNNING, lambda: launched(Plant(CANARY, replicas=2), spent=1.0, decision=KEEP)),
     (LaunchReason.NOT_COMPARED, lambda: launched(Plant(AUTO), spent=1.0, decision=KEEP)),
+    (
+        LaunchReason.DRAFTER_KEPT,
+        lambda: launched(
+            Plant(CANARY, replicas=2, trial=DrafterTrial("s2", TrialStage.RETURNED)), spent=1.0, decision=KEEP
+        ),
+    ),
     (LaunchReason.ADAPTIVE_UNAVAILABLE, lambda: launched(a_refusing_plant(), spent=60.0, decision=KEEP)),
     (SLOReason.KEPT, lambda: promised(pause=(95, 5, 0, 0), first=(20, 0, 0, 0))),
     (SLOReason.INTER_TOKEN_LATENCY, lambda: promised(pause=(0, 50, 50, 0), first=(0, 0, 0, 20))),

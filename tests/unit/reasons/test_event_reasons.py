@@ -9,7 +9,7 @@ from inspect import isawaitable
 import pytest
 
 from outrider.api.conditions import Condition, ConditionStatus, ConditionUpdate, conditions_of
-from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
+from outrider.api.launch import DrafterVerdict, Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import (
     ActuationReason,
     ConditionReason,
@@ -30,7 +30,7 @@ from outrider.controller.tune.outcome import TickOutcome
 from outrider.controller.tune.report import TunerReport
 from outrider.engine.client import EngineClient
 from outrider.tuning.decision import Kind
-from outrider.tuning.relaunch.judge import Verdict
+from outrider.tuning.relaunch.inputs import Verdict
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider_protocol.schedule import Schedule
 from tests.unit.controller.factories import NOW, a_pod, a_workload
@@ -148,6 +148,12 @@ SCENES: Mapping[EventReason, Callable[[], Told | Awaitable[Told]]] = {
     EventReason.RELAUNCH_ADVISED: advised,
     EventReason.CANARY_STARTED: lambda: ordered(CANARY, LaunchReason.CANARY_RUNNING),
     EventReason.CANARY_ENDED: lambda: ordered(LaunchOrder(), LaunchReason.NO_BETTER_LAUNCH, before=CANARY),
+    EventReason.DRAFTER_PROMOTED: lambda: ordered(
+        LaunchOrder(drafter=DrafterVerdict("s2", promoted=True)), LaunchReason.RELAUNCHING
+    ),
+    EventReason.DRAFTER_KEPT: lambda: ordered(
+        LaunchOrder(drafter=DrafterVerdict("s2", promoted=False)), LaunchReason.DRAFTER_KEPT
+    ),
     EventReason.TUNER_RESET: lambda: ticked(an_outcome(reset="on request")),
     EventReason.STATE_IGNORED: state_ignored,
     EventReason.STATE_NOT_SAVED: state_not_kept,

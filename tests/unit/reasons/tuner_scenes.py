@@ -21,7 +21,7 @@ from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.tuning.decision import Acceptance
 from outrider.tuning.latency_targets import RecentLatencies
-from outrider.tuning.relaunch.judge import Verdict
+from outrider.tuning.relaunch.inputs import Verdict
 from tests.unit.tuning.factories import a_window
 from tests.unit.tuning_loop.factories import NOW, a_model
 

@@ -8,7 +8,7 @@ from math import log
 
 import numpy as np
 
-from outrider.api.launch import Launch, RelaunchPolicy
+from outrider.api.launch import DrafterTrial, Launch, RelaunchPolicy
 from outrider.api.reasons import DecisionReason
 from outrider.api.tuning import Canary, StructuralOff
 from outrider.tuning.decision import Decision, Kind, Outlook, Structural
@@ -16,7 +16,8 @@ from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
+from outrider.tuning.relaunch.inputs import RelaunchInput, Verdict
+from outrider.tuning.relaunch.judge import judge
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
@@ -85,6 +86,7 @@ class Plant:
     stuck: bool = False
     canary_serves: bool = True
     adaptive_refusal: str = ""
+    trial: DrafterTrial | None = None
     state: RelaunchState = field(default_factory=RelaunchState)
     running: Launch = field(default_factory=Launch)
     verdicts: list[Verdict] = field(default_factory=list)
@@ -107,6 +109,7 @@ class Plant:
             canaries,
             self.now,
             adaptive_refusal=self.adaptive_refusal,
+            trial=self.trial,
         )
         verdict = judge(inputs, self.state, POLICY)
         self.state = verdict.state

@@ -14,7 +14,8 @@ from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
 from outrider.tuning.estimate.contrast import Contrast, Contrasts, contrast
 from outrider.tuning.observe.readings import Reading
-from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
+from outrider.tuning.relaunch.inputs import RelaunchInput, Verdict
+from outrider.tuning.relaunch.judge import judge
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import POLICY

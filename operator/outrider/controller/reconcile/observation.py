@@ -117,6 +117,7 @@ class Observer:
             of_spec=self._revisions.of_spec(key, rendered, _staying(pods)),
             returned=memory.returned is not None,
             in_place=memory.in_place,
+            trial=memory.trying,
             advice=_advice_at_the_start(model, weights),
             workers=groups.workers,
             group_ended=groups.group_ended,

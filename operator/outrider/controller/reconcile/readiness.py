@@ -28,6 +28,10 @@ _IN_PLACE = (
     "No node had room for one more pod within rollout.surgeTimeout, so Outrider replaces serving pods one "
     "at a time. The next rollout tries an additional pod again"
 )
+_TRIAL = (
+    "Outrider compares the new drafter on one pod with the one before, because tuning.canary is Allow. "
+    "LaunchOptimal has the progress. To give it to all pods at once, set tuning.canary: Never"
+)
 _NOWHERE = 'failed to mkdir ""'
 """Message of containerd 1.6, as observed. From Kubernetes 1.35 on, API server and kubelet accept image
 volumes without asking the runtime."""
@@ -42,6 +46,7 @@ class Workload:
     of_spec: the pods of the spec with any launch configuration; a relaunch does not change the spec.
     returned: the last good revision is wanted, because the one of the spec failed.
     in_place: Outrider replaces pods without an additional one.
+    trial: a canary has the drafter of the spec, and the replicas have the one before.
     advice: a possible improvement, reported while pods start.
     workers: the workers of current pods that lead a group.
     group_ended: why a group of this revision started again.
@@ -57,6 +62,7 @@ class Workload:
     of_spec: tuple[Pod, ...]
     returned: bool = False
     in_place: bool = False
+    trial: bool = False
     advice: str | None = None
     workers: tuple[Pod, ...] = ()
     group_ended: DegradedCause | None = None
@@ -147,10 +153,11 @@ def _degraded(trouble: DegradedCause) -> ConditionUpdate:
 
 
 def _ready(workload: Workload) -> ConditionUpdate:
-    ready, wanted = workload.spec_ready, workload.wanted
+    ready, wanted = workload.current_ready if workload.trial else workload.spec_ready, workload.wanted
     if wanted == 0:
         return ConditionUpdate(ConditionStatus.FALSE, ReadyReason.SCALED_TO_ZERO, "spec.replicas is 0.")
-    serving = f"{min(ready, wanted)}/{wanted} pods of the current spec serve."
+    which = "with the new drafter or the one before" if workload.trial else "of the current spec"
+    serving = f"{min(ready, wanted)}/{wanted} pods {which} serve."
     if ready >= wanted:
         return ConditionUpdate(ConditionStatus.TRUE, ReadyReason.SERVING, serving)
     if workload.returned:
@@ -162,6 +169,9 @@ def _ready(workload: Workload) -> ConditionUpdate:
 
 
 def _progressing(workload: Workload) -> ConditionUpdate:
+    if workload.trial:
+        message = sentences((_what_is_missing(workload), _TRIAL))
+        return ConditionUpdate(ConditionStatus.TRUE, ProgressingReason.COMPARING_DRAFTERS, message)
     if _complete(workload):
         return ConditionUpdate(
             ConditionStatus.FALSE, ProgressingReason.COMPLETE, "Every wanted pod is ready."

@@ -253,12 +253,18 @@ class Reconciler:
             raise Blocked(cause, _OBSTACLE_SECONDS)
         if this.wanted.download is None:
             this.wanted = await self._rollouts.follow(
-                this.key, this.rendered, this.wanted, lambda: self._planned(this, LaunchOrder())
+                this.key,
+                this.rendered,
+                this.wanted,
+                lambda trial: self._planned(this, LaunchOrder(), trial=trial),
+                verdict=this.order.drafter,
             )
 
-    def _planned(self, this: _Pass, order: LaunchOrder) -> Plan:
+    def _planned(self, this: _Pass, order: LaunchOrder, *, trial: bool = False) -> Plan:
         serving = self._observer.serving(this.key, this.rendered)
-        return this.rendered.plan(keys=this.keys, order=order, serving=serving, kubernetes=this.kubernetes)
+        return this.rendered.plan(
+            keys=this.keys, order=order, serving=serving, kubernetes=this.kubernetes, trial=trial
+        )
 
     def _unlike_its_peer(self, this: _Pass) -> str | None:
         """The difference from the model at the other end of the KV connector; None if it is unknown."""
@@ -338,7 +344,7 @@ class Reconciler:
             return self._observer.blocked(key, failed)
         this = self._a_pass(key, stored, stored.model)
         wanted = self._planned(this, this.order)
-        good = self._rollouts.memory(key).returned
+        good = self._rollouts.memory(key).kept
         if good is not None:
             wanted = replace(wanted, revision=good.revision, canary_revision=None)
         return self._observer.progress(key, this.rendered, wanted, above=failed)

@@ -41,6 +41,10 @@ _OWN_FIELDS = (
     "url",
     "weights",
 )
+_PROGRESS_EVENTS = {
+    ProgressingReason.IN_PLACE: EventReason.ROLLING_OUT_IN_PLACE,
+    ProgressingReason.COMPARING_DRAFTERS: EventReason.CANARY_STARTED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +131,9 @@ def transitions(before: Status, statements: tuple[ConditionUpdate, ...]) -> list
         now_by_type[ConditionType.PROGRESSING],
         before.condition(ConditionType.PROGRESSING),
     )
-    in_place = ProgressingReason.IN_PLACE
-    if progress.reason is in_place and (was_progress is None or was_progress.reason != in_place):
-        events.append((EventReason.ROLLING_OUT_IN_PLACE, progress.message))
+    for reason, event in _PROGRESS_EVENTS.items():
+        if progress.reason is reason and (was_progress is None or was_progress.reason != reason):
+            events.append((event, progress.message))
     return events
 
 

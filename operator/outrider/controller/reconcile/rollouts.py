@@ -1,4 +1,4 @@
-"""Detection of rollouts that do not end, and the pods of the last good revision."""
+"""Detection of rollouts that do not end, the pods of the last good revision, and the trial of a drafter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from math import fsum
 from kubernetes.utils.quantity import parse_quantity
 
 from outrider.api.json_object import Json
-from outrider.api.launch import Launch
+from outrider.api.launch import DrafterVerdict, Launch, RelaunchPolicy
 from outrider.api.quantity import IntOrPercent, duration_seconds
 from outrider.api.reasons import DegradedReason
+from outrider.api.resource import SpeculativeModel
 from outrider.api.rollout import Rollout
+from outrider.api.tuning import Canary
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.objects import Deployment, Pod
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, JsonObject
@@ -22,9 +24,25 @@ from outrider.controller.store import Store
 from outrider.controller.stored import Key
 from outrider.foreign import read_json
 from outrider.foreign.readers import LAST_WORDS, TABLE_FILE
-from outrider.plan import Plan, Rendered, Role
-from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, ROLE_LABEL, schedule_config_map
-from outrider.plan.rollout import Good, Memory, Seen, Target, followed, remembering, returning
+from outrider.plan import Plan, Rendered, Role, settled
+from outrider.plan.names import (
+    MODEL_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    canary_deployment,
+    schedule_config_map,
+)
+from outrider.plan.rollout import (
+    Good,
+    Memory,
+    Seen,
+    Target,
+    besides_drafter,
+    followed,
+    remembering,
+    returning,
+    without_canary,
+)
 from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from outrider_protocol.schedule import Schedule
 
@@ -42,58 +60,78 @@ class Rollouts:
 
     def memory(self, key: Key) -> Memory:
         """The memory of rollouts in the annotations of the model's Deployment."""
-        deployment = self._deployment(key)
+        deployment = self._deployment(key, key.name)
         return Memory() if deployment is None else Memory.of(deployment.metadata.annotations)
 
-    async def follow(self, key: Key, rendered: Rendered, plan: Plan, unordered: Callable[[], Plan]) -> Plan:
+    async def follow(
+        self,
+        key: Key,
+        rendered: Rendered,
+        plan: Plan,
+        unordered: Callable[[bool], Plan],
+        *,
+        verdict: DrafterVerdict | None = None,
+    ) -> Plan:
         """The plan to carry out, with the memory in the annotations of its Deployment.
 
-        unordered: the same plan without the launch configuration that the tuner ordered.
+        unordered: the same plan without the launch configuration that the tuner ordered, and with a canary of
+            the spec where the argument is True.
+        verdict: the tuner's on a new drafter.
 
         Raises:
             ClusterError: the last good revision could not be read.
         """
-        deployment, model = self._deployment(key), rendered.model
+        deployment, model = self._deployment(key, key.name), rendered.model
         spec = rendered.revision(Launch(), Role.REPLICA)
         if deployment is None or spec is None or plan.child(DEPLOYMENTS.kind) is None:
             return plan
-        target = Target(plan.revision, spec, str(model.spec.static_schedule()), model.spec.rollout.on_failure)
-        seen = self._seen(key, deployment, model.spec.rollout)
-        memory = followed(Memory.of(deployment.metadata.annotations), target, seen)
-        good = memory.returned
+        seen = self._seen(key, deployment, rendered)
+        target = _target(model, plan.revision, spec)
+        memory = followed(Memory.of(deployment.metadata.annotations), target, seen, verdict)
+        good = memory.kept
+        if memory.trial is not None and memory.trial.promoted:
+            # The canary has the new drafter already, and stands in for a replica until the others have it.
+            plan = unordered(True)
         if good is not None:
             template = await self._template(key, deployment, good)
             if template is None:
                 memory = memory.without_return()
             else:
-                plan = returning(unordered(), good, template, memory.returned_table)
+                plan = returning(unordered(memory.trying), good, template, memory.returned_table)
+                # The canary of a trial serves until the replica that it stands in for is back.
+                plan = plan if memory.before_trial else without_canary(plan)
         return remembering(plan, memory)
 
-    def _deployment(self, key: Key) -> Deployment | None:
-        stored = self._store.children[DEPLOYMENTS].get(key)
+    def _deployment(self, key: Key, name: str) -> Deployment | None:
+        stored = self._store.children[DEPLOYMENTS].get(Key(key.namespace, name))
         return None if stored is None else stored.deployment
 
-    def _seen(self, key: Key, deployment: Deployment, rollout: Rollout) -> Seen:
-        live = deployment.spec.template.metadata.labels.get(REVISION_LABEL, "")
-        pods = tuple(
-            pod
-            for pod in self._store.pods_of(key)
-            if pod.metadata.deletion_timestamp is None and ROLE_LABEL not in pod.metadata.labels
-        )
+    def _seen(self, key: Key, deployment: Deployment, rendered: Rendered) -> Seen:
+        live, rollout = _revision(deployment), rendered.model.spec.rollout
+        staying = tuple(pod for pod in self._store.pods_of(key) if pod.metadata.deletion_timestamp is None)
+        pods = tuple(pod for pod in staying if ROLE_LABEL not in pod.metadata.labels)
         of_it = tuple(pod for pod in pods if pod.metadata.labels.get(REVISION_LABEL) == live)
         before = tuple(pod for pod in pods if pod not in of_it and pod.ready)
-        stuck = None
-        if gave_up(deployment):
-            workload = Workload(deployment.spec.replicas, (deployment,), pods, of_it, of_it)
-            trouble = find_trouble(workload, self._now())
-            stuck = (str(trouble.reason), trouble.message) if trouble is not None else None
+        canary = self._deployment(key, canary_deployment(key.name))
+        of_spec = canary is not None and _revision(canary) == rendered.revision(Launch(), Role.CANARY)
         return Seen(
             revision=live,
             complete=deployment.complete,
-            stuck=stuck,
+            stuck=self._stuck(deployment, pods),
             no_room=no_room(of_it, before, deployment.spec.replicas, rollout, self._now()),
             table=self._table(key),
+            canary_stuck=self._stuck(canary, staying) if of_spec and canary is not None else None,
         )
+
+    def _stuck(self, deployment: Deployment, pods: Sequence[Pod]) -> tuple[str, str] | None:
+        """Reason and message if a Deployment made no progress in time. pods: of any revision."""
+        if not gave_up(deployment):
+            return None
+        live = _revision(deployment)
+        of_it = tuple(pod for pod in pods if pod.metadata.labels.get(REVISION_LABEL) == live)
+        workload = Workload(deployment.spec.replicas, (deployment,), tuple(pods), of_it, of_it)
+        trouble = find_trouble(workload, self._now())
+        return None if trouble is None else (str(trouble.reason), trouble.message)
 
     def _table(self, key: Key) -> str:
         stored = self._store.children[CONFIG_MAPS].get(Key(key.namespace, schedule_config_map(key.name)))
@@ -109,6 +147,25 @@ class Rollouts:
         own = [each for each in found if _controlled_by(deployment, each)]
         most = max(own, key=lambda each: int(each["spec"].get("replicas", 0)), default=None)
         return None if most is None else most["spec"]["template"]
+
+
+def _target(model: SpeculativeModel, revision: str, spec: str) -> Target:
+    """What a model asks for. revision: as launched by order of the tuner. spec: without an order."""
+    # Another drafter of engines that are not tuned is not compared.
+    tuned, tuning = settled(model).spec, model.spec.speculation.tuning
+    return Target(
+        revision,
+        spec,
+        str(model.spec.static_schedule()),
+        model.spec.rollout.on_failure,
+        besides=besides_drafter(model.spec),
+        tries_drafters=RelaunchPolicy.of(tuned).tries_drafters(tuned.tuning_mode, tuned.replicas),
+        keeps_tried=tuning.canary is Canary.ALLOW,
+    )
+
+
+def _revision(deployment: Deployment) -> str:
+    return deployment.spec.template.metadata.labels.get(REVISION_LABEL, "")
 
 
 def _controlled_by(deployment: Deployment, replica_set: JsonObject) -> bool:
@@ -173,9 +230,12 @@ def returned_because(memory: Memory) -> DegradedCause | None:
     """The cause for a rollout that was rolled back; None without one."""
     if memory.failed is None or memory.good is None:
         return None
+    if memory.failed.reason == DegradedReason.DRAFTER_SLOWER:
+        return DegradedCause(DegradedReason.DRAFTER_SLOWER, memory.failed.message)
     message = (
-        f"Outrider restored the last good revision {memory.good.revision}, because the rollout of this spec "
-        f"failed ({memory.failed.reason}: {memory.failed.message}). {_remedy(memory.failed.reason)}"
+        f"Outrider {'kept' if memory.failed.tried else 'restored'} the last good revision "
+        f"{memory.good.revision}, because {'the canary' if memory.failed.tried else 'the rollout'} of this "
+        f"spec failed ({memory.failed.reason}: {memory.failed.message}). {_remedy(memory.failed.reason)}"
     )
     return DegradedCause(DegradedReason.ROLLED_BACK, message)
 

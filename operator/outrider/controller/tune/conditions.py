@@ -41,6 +41,7 @@ _LAUNCH_STATUS = {
     LaunchReason.CANARY_RUNNING: UNKNOWN,
     LaunchReason.NOT_COMPARED: UNKNOWN,
     LaunchReason.ADAPTIVE_UNAVAILABLE: TRUE,
+    LaunchReason.DRAFTER_KEPT: TRUE,
 }
 
 

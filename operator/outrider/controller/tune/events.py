@@ -98,6 +98,9 @@ def _of_launch(outcome: TickOutcome) -> Iterator[Event]:
     if now.canary != was.canary:
         ended = now.canary is None
         yield Event(EventReason.CANARY_ENDED if ended else EventReason.CANARY_STARTED, sentence)
+    if now.drafter is not None and now.drafter != was.drafter:
+        promoted = now.drafter.promoted
+        yield Event(EventReason.DRAFTER_PROMOTED if promoted else EventReason.DRAFTER_KEPT, sentence)
 
 
 def _of_advice(was: Condition | None, now: Condition | None, outcome: TickOutcome) -> Iterator[Event]:

@@ -1,7 +1,7 @@
 """The tuner of the pods that were launched alike: their schedule, what was learnt of them, their profile.
 
-Engines with fixed and with adaptive verification have other step times and other best K. So each side learns
-and is pushed apart, while both serve.
+Engines with fixed and with adaptive verification, or with a new drafter and the one before, have other step
+times and other best K. So each side learns and is pushed apart, while both serve.
 """
 
 from __future__ import annotations
@@ -63,31 +63,35 @@ class LaunchSide:
 class LaunchSides:
     """The main side, whose launch most replicas have, and the other one.
 
-    adaptive: whether the engines of the main side verify adaptively.
+    apart: whether the pods of the main side are those of `EnginePod.apart`.
     """
 
-    def __init__(self, main: LaunchSide, other: LaunchSide, *, adaptive: bool) -> None:
-        self.main, self.other, self.adaptive = main, other, adaptive
+    def __init__(self, main: LaunchSide, other: LaunchSide, *, apart: bool) -> None:
+        self.main, self.other, self.apart = main, other, apart
+        self._tried = False  # at the last tick
 
     def of(self, pod: EnginePod) -> LaunchSide:
         """The side of a pod with a drafter."""
-        return self.main if pod.launch.adaptive is self.adaptive else self.other
+        return self.main if pod.apart is self.apart else self.other
 
     def pods(self, model: TunedModel) -> tuple[EnginePod, ...]:
         """The ready pods of the main side."""
-        return model.pods_verifying(adaptive=self.adaptive)
+        return model.pods_apart(apart=self.apart)
 
     def other_pods(self, model: TunedModel) -> tuple[EnginePod, ...]:
         """The ready pods of the other side."""
-        return model.pods_verifying(adaptive=not self.adaptive)
+        return model.pods_apart(apart=not self.apart)
 
     def follow(self, model: TunedModel) -> None:
         """Exchange the sides once most replicas have the other launch."""
+        if self._tried and model.trial is None:
+            self.apart = False  # its pods are those of the spec now
+        self._tried = model.trial is not None
         replicas = [pod for pod in model.drafting_pods if not pod.canary]
-        adaptive = sum(pod.launch.adaptive for pod in replicas)
-        if 2 * adaptive == len(replicas) or (2 * adaptive > len(replicas)) is self.adaptive:
+        apart = sum(pod.apart for pod in replicas)
+        if 2 * apart == len(replicas) or (2 * apart > len(replicas)) is self.apart:
             return
-        self.main, self.other, self.adaptive = self.other, self.main, not self.adaptive
+        self.main, self.other, self.apart = self.other, self.main, not self.apart
         if self.main.state is None:
             policy = usable(model.policy, self.main.pushed.failed_k)
             self.main.state = TunerState.start(model.static, policy)
@@ -95,7 +99,7 @@ class LaunchSides:
     def contrast(
         self, model: TunedModel, decision: Decision | None, counterpart: Decision | None
     ) -> Contrast | None:
-        """This tick's comparison, adaptive over fixed; None while the pods of a side differ in revision.
+        """This tick's comparison, of the pods apart over the others; None while those of a side differ.
 
         counterpart: the decision about the other side.
         """
@@ -106,7 +110,7 @@ class LaunchSides:
             return None
         found = found.averaged(back.reversed())
         found = replace(found, revisions=" ".join(sorted(set.union(*revisions))))
-        return found.reversed() if self.adaptive else found
+        return found.reversed() if self.apart else found
 
 
 def infos_of(pods: Sequence[EnginePod], infos: Iterable[EngineInfo]) -> tuple[EngineInfo, ...]:

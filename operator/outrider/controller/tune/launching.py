@@ -16,7 +16,8 @@ from outrider.controller.tune.permission import Permission
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.contrast import Contrast, Contrasts
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.judge import RelaunchInput, Verdict, judge
+from outrider.tuning.relaunch.inputs import RelaunchInput, Verdict
+from outrider.tuning.relaunch.judge import judge
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider_protocol.schedule import Schedule
 
@@ -77,7 +78,7 @@ class LaunchTuner:
     ) -> LaunchOutcome | None:
         """Judge the launch, and order another one. Returns None if the tuner may not judge it at present.
 
-        contrast: adaptive over fixed verification.
+        contrast: of adaptive over fixed verification, or of a new drafter over the one before.
         """
         auto = model.mode is TuningMode.AUTO
         limits = model.relaunching if auto else model.relaunching.advising()
@@ -96,10 +97,13 @@ class LaunchTuner:
             replicas=model.replicas,
             ready=len(replicas),
             as_ordered=sum(runs(pod, before.launch, model) for pod in replicas),
-            canaries=len(model.pods) - len(replicas),
+            canaries=sum(
+                pod.canary and (model.trial is None or pod.launch == Launch()) for pod in model.pods
+            ),
             now=now,
             contrast=contrast,
             adaptive_refusal=model.adaptive_refusal,
+            trial=model.trial,
         )
         verdict = judge(inputs, self.state, policy)
         if not auto:
@@ -123,6 +127,8 @@ class LaunchTuner:
             compared_at=None,
             contrasts=Contrasts(),
             verification=None,
+            trial="",
+            drafter=None,
         )
 
     async def _forget(self, model: TunedModel) -> None:

@@ -104,7 +104,7 @@ class ModelTuner:
         )
         if restored is not None:
             main.estimates, main.profile = restored.estimates, restored.profile
-        self._sides = LaunchSides(main, other, adaptive=restored is not None and restored.adaptive)
+        self._sides = LaunchSides(main, other, apart=restored is not None and restored.adaptive)
         self._launched = UnpushedPods()
         self._bare = UnpushedPods()
         self._engine_infos = EngineInfos(engines.client)
@@ -153,7 +153,7 @@ class ModelTuner:
             failed_k=self._main.pushed.failed_k,
             relaunches=self._launches.state,
             profile=self._main.profile,
-            adaptive=self._sides.adaptive,
+            adaptive=self._sides.apart,
         )
 
     async def tick(self, model: TunedModel, measured: Measured, *, now: float) -> TickOutcome:
@@ -223,7 +223,7 @@ class ModelTuner:
                 other_versions=other_versions(model.pods, infos),
             ),
             reset=reset,
-            adaptive=self._sides.adaptive or model.always_adaptive,
+            adaptive=(self._sides.apart and model.trial is None) or model.always_adaptive,
         )
 
     async def _tune_others(

@@ -23,13 +23,14 @@ from outrider.api.speculation_fields import Verification
 from outrider.api.status import (
     AppliedRow,
     DecisionRecord,
+    DrafterGain,
+    LaunchGain,
     SLOStatus,
     SpeculationState,
     SpeculationStatus,
     Speedup,
     SpeedupReference,
     Status,
-    VerificationGain,
 )
 from outrider.controller.fleet import TunedModel
 from outrider.controller.tune.conditions import statements
@@ -175,6 +176,7 @@ def _speculation(
         speedup=None if outcome.without_drafter else speedup,
         verification=_verification(outcome),
         verification_gain=_verification_gain(outcome, known),
+        drafter_gain=_drafter_gain(outcome, known),
     )
 
 
@@ -185,7 +187,7 @@ def _verification(outcome: TickOutcome) -> str | None:
     return str(Verification.ADAPTIVE if outcome.adaptive else Verification.FIXED)
 
 
-def _verification_gain(outcome: TickOutcome, known: SpeculationStatus) -> VerificationGain | None:
+def _verification_gain(outcome: TickOutcome, known: SpeculationStatus) -> LaunchGain | None:
     if not outcome.model.relaunching.compares:
         return None
     if outcome.actuated.launch is None:
@@ -193,8 +195,24 @@ def _verification_gain(outcome: TickOutcome, known: SpeculationStatus) -> Verifi
     gain = outcome.actuated.launch.verdict.state.verification
     if gain is None:
         return None
-    return VerificationGain(
+    return LaunchGain(
         ratio=exp(gain.mean), low=exp(gain.low), high=exp(gain.high), measured_at=_time(gain.measured_at)
+    )
+
+
+def _drafter_gain(outcome: TickOutcome, known: SpeculationStatus) -> DrafterGain | None:
+    if outcome.actuated.launch is None:
+        return known.drafter_gain
+    state = outcome.actuated.launch.verdict.state
+    gain = state.drafter
+    if gain is None:
+        return None
+    return DrafterGain(
+        ratio=exp(gain.mean),
+        low=exp(gain.low),
+        high=exp(gain.high),
+        measured_at=_time(gain.measured_at),
+        drafter=state.drafter_name,
     )
 
 

@@ -49,7 +49,7 @@ class TunerSnapshot:
     failed_k: frozenset[int] = frozenset()  # in an engine's self-test; not among the state's candidates
     relaunches: RelaunchState = field(default_factory=RelaunchState)
     profile: LaunchProfile | None = None  # measured by engines of this launch before they served
-    adaptive: bool = False  # the state is of engines that the tuner launched with adaptive verification
+    adaptive: bool = False  # the state is of the pods that are tuned apart, such as adaptive ones
     reset_request: str | None = None  # the last request to reset the tuner; the state is from after it
 
 

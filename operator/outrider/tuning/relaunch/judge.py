@@ -10,53 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import expm1
 
-from outrider.api.launch import ADAPTIVE, Launch, RelaunchPolicy
+from outrider.api.launch import ADAPTIVE, Launch
 from outrider.api.reasons import LaunchReason
 from outrider.api.tuning import Actuation, Canary, StructuralOff
-from outrider.tuning.decision import Decision, Outlook, Structural
-from outrider.tuning.estimate.contrast import Contrast, Contrasts
+from outrider.tuning.decision import Outlook, Structural
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.policy import Policy, Relaunch
 from outrider.tuning.relaunch import messages
-from outrider.tuning.relaunch.state import Refused, RelaunchState, VerificationGain
+from outrider.tuning.relaunch.drafter_trial import on_trial, without_trial
+from outrider.tuning.relaunch.inputs import RelaunchInput, Verdict, with_contrast
+from outrider.tuning.relaunch.state import LaunchGain, Refused, RelaunchState
 from outrider.tuning.without_drafter import over_no_drafter
 from outrider_protocol.schedule import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class RelaunchInput:
-    """The inputs of one tick about the launch. Pods are the ready ones."""
-
-    limits: RelaunchPolicy
-    decision: Decision | None  # None: there is no decision at present
-    static: Schedule  # the schedule of a launch that names none
-    replicas: int  # wanted, a canary included
-    ready: int  # without the canary
-    as_ordered: int  # of them, those that were launched as ordered
-    canaries: int
-    now: float  # unix seconds
-    contrast: Contrast | None = None  # of this tick, adaptive over fixed; None without pods of both
-    adaptive_refusal: str = ""  # of an engine that ended because it cannot verify adaptively
-
-    @property
-    def outlook(self) -> Outlook | None:
-        """Estimates at the current load; None without measurements."""
-        return None if self.decision is None else self.decision.outlook
-
-    def table(self, launch: Launch) -> Schedule:
-        """Return the schedule of engines after this launch."""
-        return launch.schedule or self.static
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The wanted launch and its reason."""
-
-    state: RelaunchState  # its order is the wanted one
-    reason: LaunchReason | None = None  # None: nothing new can be said
-    sentence: str = ""
-    expected_gain: float | None = None  # relative, of the relaunch that begins
-    measured_gain: float | None = None  # relative, of the last relaunch, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +47,12 @@ def judge(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdic
         canary=inputs.canaries > 0,
         now=inputs.now,
     )
+    state = without_trial(inputs, state)
     gain = _measured_gain(inputs, state)
     if gain is not None:
         state = replace(state, gain_told=True)
     rules: tuple[_Rule, ...] = (
+        on_trial,
         _unavailable,
         _late,
         _under_way,
@@ -176,26 +143,17 @@ def _comparison_runs(inputs: RelaunchInput, state: RelaunchState, policy: Policy
         return Verdict(state.without_canary(), LaunchReason.NO_BETTER_LAUNCH, ends)
     if begun is None:
         return Verdict(state, LaunchReason.CANARY_RUNNING, messages.comparison_starts(canary))
-    state = _with_contrast(inputs, state, since=begun + numbers.comparison_warm_up_seconds)
+    state = with_contrast(inputs, state, since=begun + numbers.comparison_warm_up_seconds)
     if inputs.now - begun < numbers.canary_seconds:
         return Verdict(state, LaunchReason.CANARY_RUNNING, messages.comparison_runs(canary))
     found = state.contrasts.interval()
     if found is None:
         ends = messages.canary_ends(messages.COMPARISON_HAS_NO_RESULT)
         return Verdict(state.without_canary(), LaunchReason.NO_BETTER_LAUNCH, ends)
-    gain = VerificationGain(found.mean, found.low, found.high, inputs.now)
+    gain = LaunchGain(found.mean, found.low, found.high, inputs.now)
     state = replace(state.without_canary(), verification=gain)
     ends = messages.canary_ends(messages.verification_gain(gain))
     return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, ends)
-
-
-def _with_contrast(inputs: RelaunchInput, state: RelaunchState, *, since: float) -> RelaunchState:
-    """Add this tick's contrast. Pods of another revision begin the comparison anew."""
-    if inputs.contrast is None or inputs.now < since:
-        return state
-    if state.compared != inputs.contrast.revisions:
-        state = replace(state, compared=inputs.contrast.revisions, contrasts=Contrasts())
-    return replace(state, contrasts=state.contrasts.after(inputs.contrast, inputs.now))
 
 
 def _slower(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -> Verdict | None:
@@ -289,6 +247,8 @@ def _rests(inputs: RelaunchInput, state: RelaunchState, _: Policy) -> Verdict | 
         return Verdict(state, LaunchReason.RELAUNCH_ROLLED_BACK, state.taken_back)
     if inputs.limits.compares and inputs.replicas < 2 and state.order.launch.drafter:
         return Verdict(state, LaunchReason.NOT_COMPARED, messages.ONE_REPLICA)
+    if inputs.limits.canary is Canary.ALLOW and inputs.replicas < 2 and state.order.launch.drafter:
+        return Verdict(state, LaunchReason.NOT_COMPARED, messages.ONE_REPLICA_ALONE)
     gain = state.verification if inputs.limits.compares else None
     sentence = messages.NOTHING_BETTER if gain is None else messages.kept(state.order.launch, gain)
     return Verdict(state, LaunchReason.NO_BETTER_LAUNCH, sentence)
@@ -324,7 +284,7 @@ def _verification(inputs: RelaunchInput, state: RelaunchState, policy: Policy) -
         return None
     other = Launch(adaptive=not launch.adaptive)
     refused = other.adaptive and state.refusal(ADAPTIVE)
-    if refused or not gain.favours(adaptive=other.adaptive, min_gain=policy.relaunch.verification_gain):
+    if refused or not gain.favours(first=other.adaptive, min_gain=policy.relaunch.verification_gain):
         return None
     return _Wish(
         other,

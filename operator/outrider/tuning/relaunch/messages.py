@@ -9,7 +9,7 @@ from outrider.api.conditions import rfc3339
 from outrider.api.launch import Launch
 from outrider.api.text import shortened
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
-from outrider.tuning.relaunch.state import VerificationGain
+from outrider.tuning.relaunch.state import LaunchGain
 from outrider_protocol.schedule import Schedule
 
 CANARY_DID_NOT_START = "it did not become ready"
@@ -23,6 +23,10 @@ COMPARISON_HAS_NO_RESULT = "it has no result, because too few steps of both laun
 ONE_REPLICA = (
     "Outrider keeps the launch, because it compares fixed with adaptive verification on two replicas, and "
     "spec.replicas is less. To compare, set spec.replicas: 2."
+)
+ONE_REPLICA_ALONE = (
+    "Outrider starts no canary and does not compare a new drafter, because spec.replicas is less than 2. To "
+    "compare, set spec.replicas: 2."
 )
 NOTHING_BETTER = "No better launch configuration is known."
 
@@ -62,20 +66,48 @@ def comparison_runs(canary: Launch) -> str:
     return f"One replica runs with {_verification(canary)} verification, to compare both."
 
 
-def verification_gain(gain: VerificationGain) -> str:
+def verification_gain(gain: LaunchGain) -> str:
     """The result of a comparison."""
-    low, high = 100 * expm1(gain.low), 100 * expm1(gain.high)
-    return f"adaptive verification gains {100 * expm1(gain.mean):+.1f} % (95 %: {low:+.1f} to {high:+.1f} %)"
+    return f"adaptive verification gains {_interval(gain)}"
 
 
-def kept(launch: Launch, gain: VerificationGain) -> str:
+def kept(launch: Launch, gain: LaunchGain) -> str:
     """The sentence for a launch that a comparison did not change."""
     return f"Outrider keeps {_verification(launch)} verification: {verification_gain(gain)}."
 
 
-def other_verification(launch: Launch, gain: VerificationGain) -> str:
+def other_verification(launch: Launch, gain: LaunchGain) -> str:
     """The sentence for a launch that a comparison favours."""
     return f"The launch with {_verification(launch)} verification is better: {verification_gain(gain)}."
+
+
+def drafter_starts(drafter: str) -> str:
+    """The sentence until a canary with a new drafter is ready."""
+    return f"One replica starts with the new drafter {_short(drafter)}, to be compared with the one before."
+
+
+def drafter_runs(drafter: str) -> str:
+    """The sentence while a new drafter is compared."""
+    return f"One replica runs with the new drafter {_short(drafter)}, to be compared with the one before."
+
+
+def drafter_promoted(drafter: str, gain: LaunchGain | None) -> str:
+    """The sentence for a drafter that the replicas get. gain: None without a result."""
+    if gain is None:
+        return (
+            f"Outrider gives the new drafter {_short(drafter)} to all pods without a comparison, because too "
+            "few steps of both drafters were measured."
+        )
+    return f"Outrider gives the new drafter {_short(drafter)} to all pods: it gains {_interval(gain)}."
+
+
+def drafter_kept(drafter: str, gain: LaunchGain | None) -> str:
+    """The sentence for a drafter that the replicas do not get. gain: None if its pod does not serve."""
+    cause = "its pod does not stay ready" if gain is None else f"it is slower: {_interval(gain)}"
+    return (
+        f"Outrider keeps the drafter before {_short(drafter)} in all pods, because {cause}. To give the new "
+        "one to all pods nevertheless, set spec.speculation.tuning.canary: Never."
+    )
 
 
 def unavailable(refusal: str) -> str:
@@ -137,6 +169,15 @@ def proving(wish: str, at: float) -> str:
 
 def _percent(gain: float, error: float) -> str:
     return f"{100 * expm1(gain):.0f} % ± {100 * error:.0f} %"
+
+
+def _interval(gain: LaunchGain) -> str:
+    low, high = 100 * expm1(gain.low), 100 * expm1(gain.high)
+    return f"{100 * expm1(gain.mean):+.1f} % (95 %: {low:+.1f} to {high:+.1f} %)"
+
+
+def _short(drafter: str) -> str:
+    return shortened(drafter, 200)
 
 
 def _verification(launch: Launch) -> str:

@@ -22,17 +22,20 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationGain:
-    """Log goodput with adaptive verification over that with fixed, each with its tuned K."""
+class LaunchGain:
+    """Log goodput of one launch over another one, each with its tuned K.
+
+    Adaptive over fixed verification, or a new drafter over the one before.
+    """
 
     mean: Log
     low: Log  # of the 95 % interval
     high: Log
     measured_at: UnixSeconds
 
-    def favours(self, *, adaptive: bool, min_gain: float) -> bool:
+    def favours(self, *, first: bool, min_gain: float) -> bool:
         """Return True if a launch is better beyond the interval, and by at least ``min_gain``."""
-        sign = 1.0 if adaptive else -1.0
+        sign = 1.0 if first else -1.0
         return sign * self.mean >= min_gain and min(sign * self.low, sign * self.high) > 0
 
 
@@ -54,8 +57,13 @@ class RelaunchState:
     canary_ready_at: UnixSeconds | None = None  # from which on it served
     compared_at: UnixSeconds | None = None  # when the last canary with the other verification was ordered
     compared: Words = ""  # revisions of the pods behind `contrasts`
-    contrasts: Contrasts = field(default_factory=Contrasts)  # of that canary, adaptive over fixed
-    verification: VerificationGain | None = None  # of the last complete comparison
+    contrasts: Contrasts = field(
+        default_factory=Contrasts
+    )  # of that canary, adaptive over fixed or new drafter
+    verification: LaunchGain | None = None  # of the last complete comparison
+    trial: Words = ""  # revision of the spec whose drafter was tried last
+    drafter: LaunchGain | None = None  # the result of that trial, new over before
+    drafter_name: Words = ""  # address of the drafter behind that result
 
     @property
     def under_way(self) -> bool:
@@ -67,7 +75,8 @@ class RelaunchState:
         state = replace(self, refused=tuple(r for r in self.refused if r.until > now))
         if state.under_way and complete:
             state = replace(state, done_at=now)
-        if state.order.canary is not None and canary and state.canary_ready_at is None:
+        tried = bool(state.trial)
+        if (tried or state.order.canary is not None) and canary and state.canary_ready_at is None:
             state = replace(state, canary_ready_at=now)
         return state
 
@@ -89,6 +98,24 @@ class RelaunchState:
         if not canary.drafter:
             return state
         return replace(state, compared_at=now, compared="", contrasts=Contrasts())
+
+    def trying(self, spec: str, now: float) -> RelaunchState:
+        """Begin the trial of a drafter, whose canary the reconciler launches."""
+        return replace(
+            self.without_canary().without_verdict(),
+            trial=spec,
+            drafter=None,
+            drafter_name="",
+            canary_at=now,
+            compared="",
+            contrasts=Contrasts(),
+            wish=None,
+            wished_at=None,
+        )
+
+    def without_verdict(self) -> RelaunchState:
+        """Drop an order about a drafter that was carried out, or that the spec has no longer."""
+        return replace(self, order=replace(self.order, drafter=None))
 
     def without_canary(self) -> RelaunchState:
         """End the canary."""
