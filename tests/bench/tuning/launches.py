@@ -1,8 +1,9 @@
-"""``python -m tests.bench.tuning.launches``: which launch `verification: Auto` chooses.
+"""``python -m tests.bench.tuning.launches``: which launch `verification: Auto` or a new drafter ends with.
 
 Replicas and a canary are simulated engines under open traffic, and follow every order within a tick. Where
 verifying is expensive and two texts meet, adaptive verification is better; where it is free, both are equal.
-A worse one is a launch whose steps take longer. Simulated: formulas, no engine.
+A worse one is a launch whose steps take longer. A new drafter has other acceptance, too. Simulated: formulas,
+no engine.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from math import expm1
 
 import numpy as np
 
-from outrider.api.launch import Launch, RelaunchPolicy
+from outrider.api.launch import DrafterTrial, Launch, RelaunchPolicy
+from outrider.api.tuning import Canary
 from outrider.performance.step_time import StepTime
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.contrast import Contrast
 from outrider.tuning.observe.window import Observation
 from outrider.tuning.policy import Policy
-from outrider.tuning.relaunch.judge import RelaunchInput, judge
+from outrider.tuning.relaunch.inputs import RelaunchInput
+from outrider.tuning.relaunch.judge import judge
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
@@ -54,6 +57,7 @@ class Case:
     pods: tuple[float, ...] = (1.0, 1.0)  # factors on the step time, the canary's last
     trims: bool = False  # adaptive launches run vLLM's rule; otherwise they differ in step time alone
     better: str = ""  # "adaptive" or "fixed"; "": equal
+    drafter: float = 0.0  # of a new drafter: acceptance to this power; 0: verification is compared
 
 
 def opened(rate: float, acceptance: Sequence[float], seconds: float, **changes: float) -> Traffic:
@@ -85,7 +89,15 @@ class Side:
 
 def side(case: Case, *, adaptive: bool, pods: Sequence[float], seed: int) -> Side:
     """Engines that just started."""
-    phases = tuple(replace(phase, rate=(phase.rate or 0) * len(pods)) for phase in case.phases)
+    power = case.drafter if adaptive and case.drafter else 1.0
+    phases = tuple(
+        replace(
+            phase,
+            rate=(phase.rate or 0) * len(pods),
+            acceptance=tuple(each**power for each in phase.acceptance),
+        )
+        for phase in case.phases
+    )
     trace = Trace(phases, pods=len(pods), seed=seed)
     factor = case.slower if adaptive else 1.0
     plant = Plant(case.step, slowness=tuple(pod * factor for pod in pods))
@@ -116,31 +128,41 @@ def compare(case: Case, *, seed: int, adaptive: bool = False) -> Outcome:
     theirs = side(case, adaptive=not adaptive, pods=[canary], seed=seed + 100)
     launch = Launch(adaptive=adaptive)
     state = RelaunchState().relaunched(launch, 0.0, within=0.0).seen(complete=True, canary=False, now=0.0)
-    limits = RelaunchPolicy(compares=True, interval_seconds=60.0)
+    tries = DrafterTrial("new") if case.drafter else None
+    if tries is not None:
+        state = RelaunchState()
+    limits = RelaunchPolicy(
+        compares=tries is None, canary=Canary.ALLOW if tries else Canary.NEVER, interval_seconds=60.0
+    )
     now, ends, wanted = 0.0, sum(p.seconds for p in case.phases), ""
     while now < ends - TICK:
         now += TICK
         ours.advance(now)
         theirs.advance(now)
-        decision = ours.decide(now, theirs.seen if state.order.canary is not None else ())
+        canary = tries is not None or state.order.canary is not None
+        decision = ours.decide(now, theirs.seen if canary else ())
         contrast = _contrast(decision, theirs.decide(now, ours.seen), adaptive=adaptive)
         inputs = RelaunchInput(
             limits,
             decision,
             ours.state.static,
             replicas=len(case.pods),
-            ready=len(replicas) + (state.order.canary is None),
-            as_ordered=len(replicas) + (state.order.canary is None),
-            canaries=int(state.order.canary is not None),
+            ready=len(replicas) + (not canary),
+            as_ordered=len(replicas) + (not canary),
+            canaries=int(canary),
             now=now,
             contrast=contrast,
+            trial=tries,
         )
         verdict = judge(inputs, state, LAW)
         state = verdict.state
         if state.order.launch != launch:
             wanted = "adaptive" if state.order.launch.adaptive else "fixed"
             break
-    found = state.verification
+        if state.order.drafter is not None:
+            wanted = "promoted" if state.order.drafter.promoted else "returned"
+            break
+    found = state.drafter if tries is not None else state.verification
     assert found is not None
     return Outcome(
         case.name,
@@ -181,6 +203,23 @@ def cases() -> Mapping[str, Case]:
             Case("worse by 20 %, moving", FREE, moving, slower=1.25, better="fixed"),
             Case("better by 20 %", FREE, chat, slower=0.8, better="adaptive"),
             Case("better by 20 %, moving", FREE, moving, slower=0.8, better="adaptive"),
+            Case("drafter: better", EXPENSIVE, chat, drafter=0.4, better="promoted"),
+            Case("drafter: better, moving", EXPENSIVE, moving, drafter=0.4, better="promoted"),
+            Case("drafter: equal", EXPENSIVE, chat, drafter=1.0, better="promoted"),
+            Case("drafter: equal, moving", EXPENSIVE, moving, drafter=1.0, better="promoted"),
+            Case(
+                "drafter: equal, slower pod",
+                EXPENSIVE,
+                chat,
+                drafter=1.0,
+                pods=(1.0, 1.02),
+                better="promoted",
+            ),
+            Case("drafter: equal, two texts", EXPENSIVE, turns, drafter=1.0, better="promoted"),
+            Case("drafter: worse", EXPENSIVE, chat, drafter=2.5, better="returned"),
+            Case("drafter: worse, moving", EXPENSIVE, moving, drafter=2.5, better="returned"),
+            Case("drafter: dearer", EXPENSIVE, chat, drafter=1.0, slower=1.15, better="returned"),
+            Case("drafter: better, dearer", EXPENSIVE, chat, drafter=0.4, slower=1.05, better="promoted"),
         )
     }
 
@@ -192,7 +231,9 @@ def _job(job: tuple[str, int, bool]) -> Outcome:
 
 def main(seeds: str = "3", *names: str) -> None:
     """Print one row per case and present launch."""
-    jobs = list(product(names or cases(), range(int(seeds)), (False, True)))
+    cells = product(names or cases(), range(int(seeds)), (False, True))
+    # The replicas always have the drafter before.
+    jobs = [job for job in cells if not (job[2] and cases()[job[0]].drafter)]
     with ProcessPoolExecutor(2) as pool:
         for (name, seed, adaptive), found in zip(jobs, pool.map(_job, jobs), strict=True):
             print(
