@@ -1,4 +1,7 @@
-"""One replica gives way to a canary without speculation, under load, and comes back. In this order."""
+"""A canary without speculation takes the place of a replica and gives it back; then one tries a new drafter.
+
+Under load, and in this order.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from outrider.api.launch import ANNOTATION
+from outrider.api.launch import ANNOTATION, DRAFTER_KEY, DrafterVerdict
+from outrider.controller.stored import launch_config_map
 from outrider.plan.names import canary_deployment
+from outrider.plan.rollout import Memory
 from tests.cluster.engines import name_of, pods_of, ready_pods, tokens
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, patch, wait_for
 from tests.cluster.models import deploying, model, read_twin
@@ -24,6 +29,8 @@ START = 300.0
 """Three engines on few cores: two serve while the third one starts."""
 TICKS = 30.0
 DRAFTS, BARE = "", "no-drafter"
+NEW_DRAFTER = "pvc://tiny-models/target"
+"""A simulated engine computes nothing, so any model serves as another drafter."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,60 @@ async def test_one_replica_stayed_and_no_engine_restarted(load: Load) -> None:
     pods = pods_of(NAME)
     assert len(load.pods & {name_of(pod) for pod in pods}) == 1
     assert sum(status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"]) == 0
+
+
+async def test_a_drafter_that_does_not_load_never_reaches_the_replicas(load: Load) -> None:
+    before = frozenset(ready_pods(NAME))
+    change_drafter("pvc://tiny-models/no-such-drafter", deadline="20s")
+    found = await load.until("rolled back", says_of("Degraded", "RolledBack"), seconds=90)
+    assert "no-such-drafter" in (condition(found, "Degraded") or {})["message"]
+    assert frozenset(ready_pods(NAME)) == before
+    wait_for("no canary", canary, lambda seen: seen is None, seconds=TICKS)
+
+
+async def test_a_new_drafter_is_tried_beside_the_one_before(load: Load) -> None:
+    change_drafter(NEW_DRAFTER, deadline="20m")
+    found = await load.until("compared", says_of("Progressing", "ComparingDrafters"), seconds=60)
+    assert has_condition(found, "Ready", "True")
+    await load.until("stands in", lambda _: drafters() == ["drafter", "target"], seconds=START)
+    found = await load.until(
+        "measured", lambda seen: "runs with" in suits(seen).get("message", ""), seconds=60
+    )
+    assert NEW_DRAFTER in suits(found)["message"]
+
+
+async def test_a_promoted_drafter_replaces_the_one_before(load: Load) -> None:
+    """The tuner needs a quarter of an hour for its result, so the test stores one in its place."""
+    deployment = get("deployment", NAME)
+    assert deployment is not None
+    trial = Memory.of(deployment["metadata"]["annotations"]).trial
+    assert trial is not None
+    result = DrafterVerdict(trial.spec, promoted=True, why="stored by a test")
+    patch("configmap", launch_config_map(NAME), {"data": {DRAFTER_KEY: str(result)}})
+    found = await load.until("promoted", lambda _: drafters() == ["target", "target"], seconds=START)
+    assert has_condition(found, "Ready", "True")
+    assert condition(found, "Degraded") is None
+
+
+def change_drafter(uri: str, *, deadline: str) -> None:
+    """Write another drafter, and how long a pod may take."""
+    speculation = {"drafter": {"uri": uri}, "tuning": {"canary": "Allow"}}
+    patch(
+        "specmodel", NAME, {"spec": {"speculation": speculation, "rollout": {"progressDeadline": deadline}}}
+    )
+
+
+def drafters() -> list[str]:
+    """The folders of the drafters of the pods that take traffic."""
+    ready, flag = ready_pods(NAME), "--speculative-config="
+    found = (pod["spec"]["containers"][0]["args"] for pod in pods_of(NAME) if name_of(pod) in ready)
+    configs = (one.removeprefix(flag) for args in found for one in args if one.startswith(flag))
+    return sorted(json.loads(config)["model"].rpartition("/")[2] for config in configs)
+
+
+def says_of(kind: str, reason: str) -> Callable[[Object | None], bool]:
+    """Whether a condition has this reason."""
+    return lambda seen: (condition(seen, kind) or {}).get("reason") == reason
 
 
 def look() -> Object | None:
