@@ -81,7 +81,7 @@ from tests.unit.controller.place import (
     begun,
 )
 from tests.unit.controller.target_place import APP, TargetPlace
-from tests.unit.controller.test_drafter_trial import Trial, with_drafter
+from tests.unit.controller.trial_place import Trial, with_drafter
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.factories import a_window

@@ -260,3 +260,14 @@ OUTAGE = SourceUnreachable("connection refused", action="Check prometheus.url.")
 
 
 PUSH = Push(Fence(1, 1), Schedule.constant(1), 60)
+
+
+def steady_series(*, step_seconds: float) -> PodSeries:
+    """Twenty minutes under steady load, scraped every ten seconds."""
+    moments = [(NOW + 10 * i + 1, 50 * i) for i in range(120)]
+    return a_plugin_series(
+        *(
+            (at, Counters().ran(steps=steps), PluginCounters().ran(steps=steps, step_seconds=step_seconds))
+            for at, steps in moments
+        )
+    )

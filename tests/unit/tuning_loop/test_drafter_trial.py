@@ -14,8 +14,7 @@ from outrider.engine.signing import SigningKey
 from outrider.telemetry.series import PodKey
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.tuning.factories import a_start
-from tests.unit.tuning_loop.factories import NOW, World, a_model, step
-from tests.unit.tuning_loop.test_verification import series
+from tests.unit.tuning_loop.factories import NOW, World, a_model, steady_series, step
 
 AN_ADDRESS = EngineAddress("http://127.0.0.1:1", "uid", SigningKey.generate())
 TRIAL = DrafterTrial("s2", drafter="hf://org/new")
@@ -33,8 +32,8 @@ async def compared(engines: EngineClient, *, before: float, new: float) -> World
     async with serving(FakeEngine("a"), FakeEngine("b")) as (first, second):
         world = a_world(first, second)
         world.series = {
-            PodKey("default", "a"): series(step_seconds=before),
-            PodKey("default", "b"): series(step_seconds=new),
+            PodKey("default", "a"): steady_series(step_seconds=before),
+            PodKey("default", "b"): steady_series(step_seconds=new),
         }
         for end in (500.0, 1000.0):
             with world.loop(engines) as loop:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.controller.fleet import EnginePod
 from outrider.engine.client import EngineClient
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey
 from tests.unit.engine.fake_engine import FakeEngine, serving
-from tests.unit.telemetry.factories import Counters, PluginCounters, a_plugin_series
-from tests.unit.tuning_loop.factories import NOW, World, a_model, step
+from tests.unit.tuning_loop.factories import NOW, World, a_model, steady_series, step
 
 ADAPTIVE = Launch(adaptive=True)
 AUTO = RelaunchPolicy(compares=True)
@@ -62,17 +61,6 @@ async def test_after_the_relaunch_the_status_is_about_the_adaptive_replicas(engi
     assert world.speculation["appliedReplicas"] == 2
 
 
-def series(*, step_seconds: float) -> PodSeries:
-    """Twenty minutes under steady load, scraped every ten seconds."""
-    moments = [(NOW + 10 * i + 1, 50 * i) for i in range(120)]
-    return a_plugin_series(
-        *(
-            (at, Counters().ran(steps=steps), PluginCounters().ran(steps=steps, step_seconds=step_seconds))
-            for at, steps in moments
-        )
-    )
-
-
 async def test_a_better_canary_is_measured_and_then_launched_also_across_a_restart_of_the_operator(
     engines: EngineClient,
 ) -> None:
@@ -80,8 +68,8 @@ async def test_a_better_canary_is_measured_and_then_launched_also_across_a_resta
     async with serving(FakeEngine("a"), FakeEngine("b")) as (first, second):
         world = a_world(first, adaptive(second, canary=True), order=TRIAL)
         world.series = {
-            PodKey("default", "a"): series(step_seconds=0.02),
-            PodKey("default", "b"): series(step_seconds=0.016),
+            PodKey("default", "a"): steady_series(step_seconds=0.02),
+            PodKey("default", "b"): steady_series(step_seconds=0.016),
         }
         for end in (500.0, 1000.0):
             with world.loop(engines) as loop:
