@@ -87,6 +87,9 @@ TARGETS: Mapping[str, str] = {
     "engine_image/outrider_engine/control/parsing.py": f"{_PLUGIN}/test_parsing.py {_PLUGIN}/test_push.py",
     "engine_image/outrider_engine/control/push.py": f"{_PLUGIN}/test_push.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/control/core.py": f"{_PLUGIN}/test_core.py {_PLUGIN}/test_engine_cores.py",
+    "engine_image/outrider_engine/control/startup_requests.py": (
+        f"{_PLUGIN}/test_core.py {_PLUGIN}/test_startup_profile.py"
+    ),
     "engine_image/outrider_engine/control/lookup.py": f"{_PLUGIN}/test_lookup.py {_PLUGIN}/test_core.py",
     "engine_image/outrider_engine/control/signature.py": f"{_PLUGIN}/test_signature.py",
     "engine_image/outrider_engine/control/probe.py": f"{_PLUGIN}/test_probe.py {_PLUGIN}/test_core.py",

@@ -19,15 +19,12 @@ from outrider_engine.control.obstacles import Obstacles
 from outrider_engine.control.probe import Probe, start
 from outrider_engine.control.push import Control, accept, lapse, require_in_force
 from outrider_engine.control.request_limits import RequestLimits
-from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
-from outrider_engine.control.startup_profile import StartupProfile, Visit
+from outrider_engine.control.startup_requests import StartupRequests
 from outrider_engine.control.state import Measurement
 from outrider_engine.control.support import (
     EngineFacts,
     fast_loop_obstacle,
     obstacle,
-    profile_obstacle,
-    refused_k,
 )
 from outrider_engine.counting.adapters import AdapterDrafts
 from outrider_engine.counting.measure import Backlog, Meter, Step
@@ -39,9 +36,7 @@ from outrider_protocol.engine_state import (
     Inactive,
     LiveTuning,
     ProbeReason,
-    SelfTestState,
     State,
-    StepTime,
 )
 from outrider_protocol.schedule import Schedule
 
@@ -100,23 +95,27 @@ class EngineCoreControl:
         self._probe: Probe | None = None
         # Under the fence in force. A replayed request must not run its probe again.
         self._probes_run: deque[str] = deque(maxlen=_MAX_PROBES_KNOWN)
-        self._self_test = SelfTest(faults=refused_k(facts))
-        self._profile = StartupProfile()
-        self._profile_meter: Meter | None = None
-        self._step_times: list[StepTime] = []
-        if self._self_test.failed & self._table.limits.captured:
+        self.startup = StartupRequests(
+            facts,
+            self._table,
+            obstacle=self._requests_obstacle,
+            judged=self._heed_self_test,
+            changed=self._install,
+            clock=clock,
+        )
+        if self.startup.self_test.failed & self._table.limits.captured:
             self._heed_self_test()
             self._install()
 
     @property
     def meter(self) -> Meter | None:
         """The meter while steps are to be counted; during the startup profile, the profile's own."""
-        return (self._profile_meter or self._meter) if self._measuring else None
+        return (self.startup.meter or self._meter) if self._measuring else None
 
     @property
     def counts_for_clients(self) -> bool:
         """Whether steps are counted, and serve clients' requests and not the startup profile's."""
-        return self._measuring and self._profile_meter is None
+        return self._measuring and self.startup.meter is None
 
     # The hooks of a step. None of them ever raises: a failure disables for good what failed, and the engine
     # continues to serve.
@@ -148,7 +147,7 @@ class EngineCoreControl:
         try:
             before = self._overlaid()
             self._probe = self._probe.after(step) if self._probe else None
-            self._self_test, self._profile = self._self_test.after(step), self._profile.after(step)
+            self.startup.after(step)
             if self._overlaid() != before:
                 self._install()
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
@@ -156,7 +155,7 @@ class EngineCoreControl:
 
     def measuring_failed(self, error: Exception) -> None:
         """Steps cannot be counted any more. Schedules and leases stay as they are."""
-        self._meter, self._profile_meter, self._measuring = None, None, False
+        self._meter, self.startup.meter, self._measuring = None, None, False
         self.fast_loop.disable("steps cannot be counted any more")
         self._obstacles.failed("the measuring hook", error, "serving continues without counting")
 
@@ -258,8 +257,8 @@ class EngineCoreControl:
             verification=self.trimmed_drafts.to_wire(),
             fastLoop=self.fast_loop.to_wire(),
             idleDrafter=self.idle_drafter.to_wire(),
-            selfTest=self._self_test.to_wire(),
-            startupProfile=self._profile.to_wire(),
+            selfTest=self.startup.self_test.to_wire(),
+            startupProfile=self.startup.profile.to_wire(),
             engines=1,
             enginesAgree=True,
             problems=sorted(problems),
@@ -268,7 +267,7 @@ class EngineCoreControl:
     def state_with_step_times(self) -> State:
         """The state with the startup profile. The profile never changes, so answers to pushes omit it."""
         state = self.state()
-        state["stepTimes"] = self._step_times
+        state["stepTimes"] = self.startup.step_times
         return state
 
     def measurement(self) -> Measurement:
@@ -278,7 +277,7 @@ class EngineCoreControl:
             state=self.state(),
             lookup=list(table.dense(self._facts.max_num_seqs)) if table else None,
             cells=meter.sums() if meter else [],
-            stepTimes=self._step_times,
+            stepTimes=self.startup.step_times,
             hookSeconds=meter.hook_seconds if meter else 0.0,
             hookFailures=self._obstacles.hook_failures,
             drafterStepsSkipped=self.idle_drafter.steps_skipped,
@@ -295,69 +294,15 @@ class EngineCoreControl:
         """0 where steps are not counted."""
         return self._meter.longest_step_seconds if self._meter else 0.0
 
-    # The self-test, request by request as the front end makes it.
-
-    def begin_self_test(self) -> list[Trial]:
-        """The requests of the self-test, in order; none when it cannot run or has begun before."""
-        self._self_test, trials = self._self_test.begun(
-            self._table.limits.captured, obstacle=self._requests_obstacle(), now=self._clock()
-        )
-        return trials
-
-    def begin_trial(self, k: int) -> None:
-        """Let the next request go from the minimum K to ``k`` and back."""
-        self._self_test = self._self_test.with_trial(k, self._clock())
-        self._install()
-
-    def end_trial(self, result: TrialResult) -> None:
-        """Judge the request by its tokens or its fault, and by the steps that were counted."""
-        # Tokens of a simulated engine prove nothing.
-        tied = result["tied"] or self._facts.simulated is not None
-        self._self_test = self._self_test.judged({**result, "tied": tied})
-        self._install()
-
-    def end_self_test(self, fault: str | None) -> None:
-        """Close the self-test. From here on no schedule has a K that failed."""
-        self._self_test = self._self_test.closed(fault, now=self._clock())
-        self._heed_self_test()
-        self._install()
-
-    # The startup profile, visit by visit as the front end makes it.
-
-    def begin_profile(self, seconds: float) -> list[Visit]:
-        """The visits, in order; none when no profile can be measured or one has begun before."""
-        self._profile, visits = self._profile.begun(
-            self._table.limits.usable,
-            max_num_seqs=self._facts.max_num_seqs,
-            room=self._facts.room,
-            seconds=seconds,
-            obstacle=profile_obstacle(self._facts) or self._requests_obstacle(),
-            now=self._clock(),
-        )
-        if visits:
-            self._profile_meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
-        return visits
-
-    def begin_visit(self, visit: Visit) -> None:
-        """Let steps of this batch size run one K after the other."""
-        self._profile = self._profile.with_visit(visit["batchSize"], visit["contextTokens"], self._clock())
-        self._install()
-
     @property
     def visiting(self) -> bool:
-        """Whether the visit has parts left."""
+        """Whether the visit of the startup profile has parts left."""
         self.before_schedule()
-        return self._profile.visiting
-
-    def end_visit(self) -> None:
-        """Return to the schedule."""
-        self._profile = self._profile.left()
-        self._install()
+        return self.startup.profile.visiting
 
     def end_profile(self, fault: str | None) -> None:
         """Close the startup profile. From here on steps serve clients."""
-        self._profile = self._profile.closed(fault, now=self._clock())
-        self._step_times, self._profile_meter = self._profile.step_times(), None
+        self.startup.close_profile(fault)
         if self._meter is not None:
             self._meter.forget()
         self._install()
@@ -368,11 +313,9 @@ class EngineCoreControl:
 
     def _pass_time(self) -> None:
         now, before = self._clock(), self._timed()
-        control, self_test = self._control, self._self_test
-        self._control, self._self_test = lapse(control, now), self_test.at(now)
-        self._profile = self._profile.at(now)
-        if self._self_test is not self_test:
-            self._heed_self_test()
+        control = self._control
+        self._control = lapse(control, now)
+        self.startup.pass_time(now)
         if self._control is not control:
             self._end_probe(ProbeReason.LEASE_LAPSED)
             self.fast_loop.stop(Inactive.LEASE_LAPSED)
@@ -383,23 +326,22 @@ class EngineCoreControl:
             self._install()
 
     def _timed(self) -> tuple[object, ...]:
-        return self._control, self._probe, self._self_test, self._profile.visiting
+        return self._control, self._probe, self.startup.self_test, self.startup.profile.visiting
 
     def _heed_self_test(self) -> None:
-        self._obstacles.forbid(self._self_test.obstacle)
+        self._obstacles.forbid(self.startup.self_test.obstacle)
         why = self._obstacles.live_tuning
         if why is not None:
             self.fast_loop.disable(why)
-        self._table.limits = replace(self._table.limits, failed=self._self_test.failed)
-        if self._self_test.failed and why is None:
+        self._table.limits = replace(self._table.limits, failed=self.startup.self_test.failed)
+        if self.startup.self_test.failed and why is None:
             self._table.reload_static(keep=False)
 
     @property
     def at_rest(self) -> bool:
         """Whether neither a probe nor the self-test nor the startup profile runs."""
-        testing = self._self_test.state is SelfTestState.RUNNING
         probing = self._probe is not None and self._probe.running
-        return not (testing or probing or self._profile.visiting)
+        return not (probing or self.startup.running)
 
     def _usable_k(self) -> frozenset[int]:
         """Every K that a step may have; empty where K cannot change."""
@@ -409,7 +351,7 @@ class EngineCoreControl:
         return [overlay.k_in_force if overlay else None for overlay in self._overlays()]
 
     def _overlays(self) -> tuple[Probe | None, ...]:
-        return self._probe, self._self_test.trial, self._profile.probe
+        return self._probe, *self.startup.probes
 
     def _end_probe(self, reason: ProbeReason) -> None:
         self._probe = self._probe.ended(reason) if self._probe else None
@@ -425,8 +367,7 @@ class EngineCoreControl:
         self._control = replace(self._control, lease_ends_at=None)
         self.fast_loop.disable(why)
         self._end_probe(ProbeReason.LEASE_LAPSED)
-        self._self_test = replace(self._self_test, trial=None)
-        self._profile = self._profile.left()
+        self.startup.stop()
         # The step must continue even where the schedule cannot be written.
         with suppress(Exception):
             self._install()

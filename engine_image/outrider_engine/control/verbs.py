@@ -79,16 +79,24 @@ PUT_MEASURING: Verb[bool, State] = Verb(
 )
 
 BEGIN_SELF_TEST: Verb[None, list[Trial]] = Verb(
-    "begin_self_test", lambda core, _: core.begin_self_test(), _no_requests
+    "begin_self_test", lambda core, _: core.startup.begin_self_test(), _no_requests
 )
-BEGIN_TRIAL = Verb("begin_trial", EngineCoreControl.begin_trial, _nothing)
-END_TRIAL: Verb[TrialResult, None] = Verb("end_trial", EngineCoreControl.end_trial, _nothing)
-END_SELF_TEST = Verb("end_self_test", EngineCoreControl.end_self_test, _nothing)
+BEGIN_TRIAL: Verb[int, None] = Verb("begin_trial", lambda core, k: core.startup.begin_trial(k), _nothing)
+END_TRIAL: Verb[TrialResult, None] = Verb(
+    "end_trial", lambda core, result: core.startup.end_trial(result), _nothing
+)
+END_SELF_TEST: Verb[str | None, None] = Verb(
+    "end_self_test", lambda core, fault: core.startup.end_self_test(fault), _nothing
+)
 
-BEGIN_PROFILE: Verb[float, list[Visit]] = Verb("begin_profile", EngineCoreControl.begin_profile, _no_requests)
-BEGIN_VISIT = Verb("begin_visit", EngineCoreControl.begin_visit, _nothing)
+BEGIN_PROFILE: Verb[float, list[Visit]] = Verb(
+    "begin_profile", lambda core, seconds: core.startup.begin_profile(seconds), _no_requests
+)
+BEGIN_VISIT: Verb[Visit, None] = Verb(
+    "begin_visit", lambda core, visit: core.startup.begin_visit(visit), _nothing
+)
 VISITING: Verb[None, bool] = Verb("visiting", lambda core, _: core.visiting, lambda _: False)
-END_VISIT: Verb[None, None] = Verb("end_visit", lambda core, _: core.end_visit(), _nothing)
+END_VISIT: Verb[None, None] = Verb("end_visit", lambda core, _: core.startup.end_visit(), _nothing)
 END_PROFILE = Verb("end_profile", EngineCoreControl.end_profile, _nothing)
 
 VERBS: Mapping[str, Verb[Any, Any]] = {

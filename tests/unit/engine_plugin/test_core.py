@@ -568,14 +568,16 @@ def test_what_cannot_be_counted_cannot_be_switched_on() -> None:
 def self_tested(failing: set[int], *, read_static: Any = lambda: STATIC) -> tuple[FakeScheduler, Any]:
     scheduler = FakeScheduler()
     control = a_control(scheduler, read_static=read_static)
-    for trial in control.begin_self_test():
+    for trial in control.startup.begin_self_test():
         k = trial["numSpeculativeTokens"]
-        control.begin_trial(k)
+        control.startup.begin_trial(k)
         for slice_k in (*(0, 0, 0, k, k, k) * 2, 0):
             control.after_step(a_step(batch=1, k=slice_k))
         fault = "it broke" if k in failing else None
-        control.end_trial(TrialResult(numSpeculativeTokens=k, tokens=[1] * 30, fault=fault, tied=False))
-    control.end_self_test(None)
+        control.startup.end_trial(
+            TrialResult(numSpeculativeTokens=k, tokens=[1] * 30, fault=fault, tied=False)
+        )
+    control.startup.end_self_test(None)
     return scheduler, control
 
 
@@ -613,7 +615,7 @@ def test_when_the_smallest_k_fails_live_tuning_is_off() -> None:
 
 def test_where_live_tuning_is_impossible_the_self_test_is_skipped() -> None:
     control = a_control(FakeScheduler(), facts=some_facts(method="suffix"))
-    assert control.begin_self_test() == []
+    assert control.startup.begin_self_test() == []
     assert control.state()["selfTest"]["state"] == "Skipped"
     assert "suffix" in control.state()["selfTest"]["detail"]
 
@@ -621,8 +623,8 @@ def test_where_live_tuning_is_impossible_the_self_test_is_skipped() -> None:
 def test_a_self_test_that_nobody_closes_gives_the_table_back() -> None:
     scheduler, clock = FakeScheduler(), FakeClock()
     control = a_control(scheduler, clock=clock)
-    control.begin_self_test()
-    control.begin_trial(3)
+    control.startup.begin_self_test()
+    control.startup.begin_trial(3)
     assert lookup_of(scheduler) == Schedule.constant(0).dense(MAX_NUM_SEQS)
     clock.advance(SELF_TEST_SECONDS)
     control.before_schedule()
@@ -644,4 +646,4 @@ def test_a_release_that_answers_wrongly_without_drafts_takes_no_table_with_k0() 
     with pytest.raises(Refusal) as refused:
         control.put(a_push(table=Schedule.constant(0)))
     assert refused.value.reason is Reason.NOT_CAPTURED
-    assert [trial["numSpeculativeTokens"] for trial in control.begin_self_test()] == [1, 2, 3, 5]
+    assert [trial["numSpeculativeTokens"] for trial in control.startup.begin_self_test()] == [1, 2, 3, 5]
