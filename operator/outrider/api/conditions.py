@@ -202,7 +202,7 @@ class ConditionType(StrEnum):
         Manager.TUNER,
         ConditionStatus.TRUE,
         SLOReason,
-        "The latencies of the last two minutes keep the targets of spec.speculation.tuning.slo. Unknown "
+        "The latencies of the last two minutes keep the targets of tuning.slo. Unknown "
         "while they cannot be compared. Absent without targets and without ready pods.",
     )
 

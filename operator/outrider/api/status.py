@@ -151,7 +151,7 @@ class LatencyStatus(StatusModel):
     """A latency target, and the percentile that the engines' histograms have."""
 
     percentile: Annotated[int, Field(ge=1, le=99)]
-    """The percentile of spec.speculation.tuning.slo."""
+    """The percentile of tuning.slo."""
     limit_seconds: Seconds
     """Its limit."""
     at_least_seconds: Seconds | None = None
@@ -227,7 +227,7 @@ class Status(StatusModel):
     speculation: SpeculationStatus | None = None
     """Speculation as the engines report it."""
     slo: SLOStatus | None = None
-    """The latency targets of spec.speculation.tuning.slo, as measured. Absent without targets."""
+    """The latency targets of tuning.slo, as measured. Absent without targets."""
     decisions: Annotated[
         list[DecisionRecord],
         Field(max_length=5, json_schema_extra={"x-kubernetes-list-type": "atomic"}),

@@ -13,7 +13,7 @@ from outrider.api.base import ApiModel, rule
 from outrider.api.quantity import Name
 from outrider.api.request_limits import RequestLimits
 from outrider.api.text import shortened
-from outrider.api.tuning import TuningMode
+from outrider.api.tuning import SLO_HAS_A_TARGET, Slo, TuningMode
 
 _KEY = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
@@ -152,6 +152,24 @@ class TargetTuning(ApiModel):
     mode: TuningMode = TuningMode.AUTO
     """Off keeps the schedule that the engines were launched with. Observe reports decisions without carrying
     them out. Auto (default) tunes."""
+    slo: Slo | None = None
+    """Latency targets, as for a model of Outrider's own. The owner adds replicas where they need more."""
+
+    @rule(
+        "self.mode != 'Off' || !has(self.slo)",
+        "spec.target.tuning.slo: mode Off measures nothing; leave slo out, or use mode Observe or Auto",
+        field=".slo",
+    )
+    def _slo_has_a_tuner(self) -> bool:
+        return self.mode is not TuningMode.OFF or self.slo is None
+
+    @rule(
+        SLO_HAS_A_TARGET,
+        "spec.target.tuning.slo has no target; add interTokenLatency or timeToFirstToken, or leave slo out",
+        field=".slo",
+    )
+    def _slo_has_a_target(self) -> bool:
+        return self.slo is None or not self.slo.empty
 
 
 class Target(ApiModel):

@@ -75,13 +75,14 @@ class Slo(ApiModel):
     """Target of the time to the first token of a request. Outrider reports it and uses it for
     outrider_required_replicas. It does not change K, because queues and prompts decide this time."""
 
-    @rule(
-        "has(self.interTokenLatency) || has(self.timeToFirstToken)",
-        "spec.speculation.tuning.slo has no target; add interTokenLatency or timeToFirstToken, or leave slo "
-        "out",
-    )
-    def _has_a_target(self) -> bool:
-        return self.inter_token_latency is not None or self.time_to_first_token is not None
+    @property
+    def empty(self) -> bool:
+        """True without any target."""
+        return self.inter_token_latency is None and self.time_to_first_token is None
+
+
+SLO_HAS_A_TARGET = "!has(self.slo) || has(self.slo.interTokenLatency) || has(self.slo.timeToFirstToken)"
+"""The rule of whatever has latency targets."""
 
 
 class Tuning(ApiModel):
@@ -161,3 +162,12 @@ class Tuning(ApiModel):
     )
     def _slo_has_a_tuner(self) -> bool:
         return self.mode is not TuningMode.OFF or self.slo is None
+
+    @rule(
+        SLO_HAS_A_TARGET,
+        "spec.speculation.tuning.slo has no target; add interTokenLatency or timeToFirstToken, or leave slo "
+        "out",
+        field=".slo",
+    )
+    def _slo_has_a_target(self) -> bool:
+        return self.slo is None or not self.slo.empty

@@ -290,7 +290,7 @@ class SLOReason(Reason):
     INTER_TOKEN_LATENCY = (
         "InterTokenLatencyAboveLimit",
         Need.PERSON,
-        "The pause between two outputs exceeds the limit of spec.speculation.tuning.slo. The tuner uses a K "
+        "The pause between two outputs exceeds the limit of tuning.slo. The tuner uses a K "
         "that keeps it. If every K breaks it, it uses the K with the shortest steps.",
         "Do what the message says: more replicas, a smaller max-num-seqs, or a higher limit.",
         "guide/tuning.md",
@@ -298,7 +298,7 @@ class SLOReason(Reason):
     TIME_TO_FIRST_TOKEN = (
         "TimeToFirstTokenAboveLimit",
         Need.PERSON,
-        "The time to the first token exceeds the limit of spec.speculation.tuning.slo. K does not change it.",
+        "The time to the first token exceeds the limit of tuning.slo. K does not change it.",
         "Do what the message says: more replicas while requests wait, or else shorter prompts.",
         "guide/tuning.md",
     )

@@ -36,11 +36,7 @@ def policy_from_spec(spec: Spec) -> Policy:
         ValueError: the tuner cannot work with the spec.
     """
     policy = Policy(spec.candidates(), runtime_of(spec).largest_batch(spec.engine.args))
-    target = latency_targets(spec).inter_token
-    if target is not None:
-        policy = policy.changed(
-            inter_token_latency_limit=target.limit, inter_token_latency_quantile=target.quantile
-        )
+    policy = limited(policy, latency_targets(spec))
     if spec.speculation.tuning.objective is Objective.LATENCY:
         policy = policy.changed(pause_weight=PAUSE_WEIGHT)
     if TRAITS[spec.speculation.method].searches_text:
@@ -53,9 +49,19 @@ def policy_from_spec(spec: Spec) -> Policy:
     return policy.with_idle_drafter() if idles else policy
 
 
+def limited(policy: Policy, targets: LatencyTargets) -> Policy:
+    """The policy with the target of the pause between outputs, if there is one."""
+    target = targets.inter_token
+    if target is None:
+        return policy
+    return policy.changed(
+        inter_token_latency_limit=target.limit, inter_token_latency_quantile=target.quantile
+    )
+
+
 def latency_targets(spec: Spec) -> LatencyTargets:
     """The latency targets of the spec."""
-    slo = spec.speculation.tuning.slo
+    slo = (spec.speculation if spec.target is None else spec.target).tuning.slo
     if slo is None:
         return LatencyTargets()
     return LatencyTargets(_target(slo.inter_token_latency), _target(slo.time_to_first_token))

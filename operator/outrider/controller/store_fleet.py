@@ -18,7 +18,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel, engine_address
 from outrider.controller.launch_orders import read_order, trial_refusal
-from outrider.controller.policy_from_spec import latency_targets, policy_from_spec
+from outrider.controller.policy_from_spec import latency_targets, limited, policy_from_spec
 from outrider.controller.store import Store
 from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.engine.client import EngineAddress
@@ -133,6 +133,7 @@ class StoreFleet:
         if pods is None or pods.launch is None or pods.static is None:
             return None
         runtime, launch = runtime_of(model.spec), pods.launch
+        targets = latency_targets(model.spec)
         control = EngineControl(
             reads_state=True,
             live_schedule=True,
@@ -147,7 +148,7 @@ class StoreFleet:
             generation=metadata.generation,
             mode=target.tuning.mode,
             static=pods.static,
-            policy=launch.policy,
+            policy=limited(launch.policy, targets),
             status=model.status,
             metrics=runtime.metrics,
             control=control,
@@ -157,6 +158,7 @@ class StoreFleet:
             ),
             pods=pods.ready,
             starting_pods=pods.starting,
+            targets=targets,
             replicas=len(pods.ready),
             searches_text=launch.searches_text,
         )

@@ -1142,6 +1142,14 @@ TARGETS = (
     _target("by labels"),
     _target("with a port and a mode", **_SELECTED, port=8080, tuning={"mode": "Observe"}),
     _target("with request limits", **_SELECTED, requestLimits=[SHORT, OF_ADAPTER]),
+    _target("with latency targets", **_SELECTED, tuning={"slo": {"interTokenLatency": {"limit": "30ms"}}}),
+    _target("with an empty SLO", "spec.target.tuning.slo has no target", **_SELECTED, tuning={"slo": {}}),
+    _target(
+        "with latency targets without a tuner",
+        "spec.target.tuning.slo: mode Off measures nothing",
+        **_SELECTED,
+        tuning={"mode": "Off", "slo": {"timeToFirstToken": {"limit": "2s"}}},
+    ),
     _target("by expressions", selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
     _target("of a Deployment", workload=_WORKLOAD),
     _target(

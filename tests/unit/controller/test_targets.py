@@ -16,6 +16,7 @@ from outrider.controller.reconcile.targets import LOOK_SECONDS
 from outrider.controller.stored import Key
 from outrider.plan.names import MODEL_LABEL, NOT_INJECTED_ANNOTATION, schedule_config_map
 from outrider.runtimes.engine_launch import SCHEDULE_FILE
+from outrider.tuning.latency_targets import LatencyTarget, LatencyTargets
 from outrider_protocol.request_limits import LIMITS_FILE
 from tests.unit.controller.target_place import APP, TargetPlace
 
@@ -121,6 +122,17 @@ async def test_mode_observe_reaches_the_tuner(tmp_path: Path) -> None:
     found = place.tuned()
     assert found is not None
     assert found.mode is TuningMode.OBSERVE
+
+
+async def test_latency_targets_reach_the_tuner(tmp_path: Path) -> None:
+    slo = {"interTokenLatency": {"percentile": 95, "limit": "50ms"}, "timeToFirstToken": {"limit": "2s"}}
+    place = TargetPlace(tmp_path, selector={"matchLabels": APP}, tuning={"slo": slo})
+    place.has_pod()
+    await place.passes()
+    found = place.tuned()
+    assert found is not None
+    assert found.targets == LatencyTargets(LatencyTarget(95, 0.05), LatencyTarget(90, 2.0))
+    assert found.policy.safety.inter_token_latency_limit == 0.05
 
 
 async def test_pods_that_end_are_not_tuned(place: TargetPlace) -> None:

@@ -100,7 +100,7 @@ def test_more_replicas_do_not_help_where_one_request_breaks_the_limit() -> None:
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        ({"mode": TuningMode.OBSERVE}, "set spec.speculation.tuning.mode: Auto"),
+        ({"mode": TuningMode.OBSERVE}, "set tuning.mode: Auto"),
         ({}, "The tuner changes K at a next tick"),
     ],
 )

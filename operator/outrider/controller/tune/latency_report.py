@@ -186,7 +186,7 @@ def _why_not_used(outcome: TickOutcome) -> str:
     if not rule.active:
         return rule.message
     if outcome.model.mode is not TuningMode.AUTO:
-        return "Mode Observe changes nothing; to change K, set spec.speculation.tuning.mode: Auto."
+        return "Mode Observe changes nothing; to change K, set tuning.mode: Auto."
     return "The tuner changes K at a next tick."
 
 
