@@ -22,10 +22,15 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin
 NAME, LOST = "seen", "lost"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
 KEPT_BY_EVERY_K = {"interTokenLatency": {"limit": "1s"}, "timeToFirstToken": {"limit": "1m"}}
-BARELY_LIMITED = [{"name": "first-token", "maxK": 0, "when": {"firstOutputTokens": 2}}]
 SECONDS = 180.0
-WITHOUT_DATA = {"Trimmed drafts", "Acceptance by LoRA adapter"}
-"""A simulated engine has neither adaptive verification nor adapters. `tests/contract` counts both."""
+WITHOUT_DATA = {
+    "Trimmed drafts",
+    "Acceptance by LoRA adapter",
+    "Requests with a K limit",
+    "Requests by K limit",
+}
+"""A simulated engine has neither adaptive verification nor adapters, and here no request has a K limit.
+`tests/contract` counts all three."""
 QUERIES = [
     (panel.title, query)
     for row in ROWS
@@ -52,7 +57,6 @@ async def sender() -> AsyncIterator[Sender]:
     manifest = knowing_broken_text(read_twin())
     manifest["spec"]["speculation"]["schedule"] = NO_DRAFTS
     manifest["spec"]["speculation"].setdefault("tuning", {})["slo"] = KEPT_BY_EVERY_K
-    manifest["spec"]["speculation"]["requestLimits"] = BARELY_LIMITED
     with deploying() as deploy:
         deploy(manifest, NAME)
         async with sending_to(manifest) as sender:
