@@ -90,6 +90,16 @@ PAYS = Row(
             unit="percentunit",
         ),
         Panel(
+            "Gain of a new drafter",
+            "Goodput with the last new drafter over that with the one before, with its 95 % interval. "
+            "Above 1 the new one is better.",
+            (
+                Query(_of_model("drafter_gain_ratio"), _MODEL),
+                Query(_of_model("drafter_gain_lower_ratio"), f"{_MODEL} lower end"),
+                Query(_of_model("drafter_gain_upper_ratio"), f"{_MODEL} upper end"),
+            ),
+        ),
+        Panel(
             "Acceptance by LoRA adapter",
             "Accepted over verified tokens of engines with LoRA adapters. "
             "Requests without an adapter have the model's name.",

@@ -26,6 +26,7 @@ SECONDS = 180.0
 WITHOUT_DATA = {
     "Trimmed drafts",
     "Acceptance by LoRA adapter",
+    "Gain of a new drafter",
     "Requests with a K limit",
     "Requests by K limit",
 }

@@ -11,6 +11,7 @@ from outrider.api.conditions import Condition, ConditionStatus, ConditionType
 from outrider.api.reasons import DecisionReason
 from outrider.api.status import (
     AppliedRow,
+    DrafterGain,
     LatencyStatus,
     SLOStatus,
     SpeculationState,
@@ -56,6 +57,7 @@ def a_full_status(*, positions: int = 3) -> Status:
         acceptance_length=2.4,
         per_position_acceptance=[0.9**position for position in range(positions)],
         speedup=Speedup(ratio=1.4, low=1.3, high=1.5, reference=SpeedupReference.CANARY, measured_at=THEN),
+        drafter_gain=DrafterGain(drafter="hf://org/new", ratio=1.1, low=1.05, high=1.15, measured_at=THEN),
     )
     slo = SLOStatus(
         inter_token_latency=LatencyStatus(
