@@ -11,6 +11,8 @@ OLDEST_KUBERNETES := 1.30.14
 OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v$(OLDEST_KUBERNETES)
 # The controller of LeaderWorkerSet, with its chart in the same folder.
 GROUPS := $(OUTRIDER_CACHE)/build/leaderworkerset-0.9.0/manager
+# KEDA's operator and its metrics server, with their manifests in the same folder.
+KEDA := $(OUTRIDER_CACHE)/build/keda-2.21.0/keda
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
@@ -42,8 +44,9 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Upgrades with Helm 3 and 4, the oldest Kubernetes, lost machines, several nodes, a fresh machine; an hour. ARGS="-k helm3" and the like
+test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) $(KEDA) ## Upgrades with Helm 3 and 4, the oldest Kubernetes, lost machines, several nodes, KEDA, a fresh machine; an hour. ARGS="-k helm3" and the like
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) OUTRIDER_LEADERWORKERSET=$(dir $(GROUPS)) \
+	  OUTRIDER_KEDA=$(dir $(KEDA)) \
 	  $(RUN) pytest tests/lifecycle $(ARGS)
 
 # Without the stamp its version is v0.0.0, and Helm refuses the chart.
@@ -59,6 +62,13 @@ $(GROUPS): tests/lifecycle/go/leaderworkerset/go.mod
 	cd $(<D) && export PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 && \
 	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ sigs.k8s.io/lws/cmd && \
 	  rm -rf $(@D)/chart && cp -r "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/lws)/charts/lws" $(@D)/chart && chmod -R u+w $(@D)/chart
+
+$(KEDA): tests/lifecycle/go/keda/go.mod
+	mkdir -p $(@D)
+	cd $(<D) && export PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 && \
+	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@-adapter github.com/kedacore/keda/v2/cmd/adapter && \
+	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ github.com/kedacore/keda/v2/cmd/operator && \
+	  rm -rf $(@D)/config && cp -r "$$(go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config" $(@D)/config && chmod -R u+w $(@D)/config
 
 # Only the tests of releases use it; the cluster uses Helm 4.
 $(HELM3):

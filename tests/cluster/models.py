@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from examples.kit.status import k_at
+from outrider.controller.tune.snapshot import read_estimates
 from outrider_protocol.releases import CPU_RELEASE
 from tests.cluster.kubectl import (
     Object,
@@ -132,6 +133,19 @@ def in_force(table: str, *, replicas: int | None = None) -> Callable[[Object | N
 def k_in_force(seen: Object | None, streams: int) -> int:
     """K for so many requests, by the table in force."""
     return k_at(speculation(seen)["scheduleSummary"], streams)
+
+
+def evidence(name: str) -> dict[tuple[str, int], float]:
+    """What the tuner has stored: seconds of engine time behind each batch bin and K."""
+    kept = get("configmap", f"{name}-tuner")
+    if kept is None:
+        return {}
+    bins = read_estimates(kept["data"]["state.json"])
+    return {
+        (label, estimate.num_speculative_tokens): estimate.seconds
+        for label, found in bins.items()
+        for estimate in found.estimates
+    }
 
 
 # No engine of it ever starts, so it asks for next to nothing: many of them fit on one node.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from outrider.controller.tune.snapshot import read_estimates
 from tests.cluster.alerts import knowing_broken_text
 from tests.cluster.annotations import override as override_table
-from tests.cluster.kubectl import Object, get, patch, wait_for
+from tests.cluster.kubectl import Object, patch, wait_for
 from tests.cluster.models import deploying, in_force, model, read_twin
+from tests.cluster.models import evidence as evidence_of
 from tests.cluster.sending import Sender, sending_to
 
 NAME = "pair"
@@ -57,12 +57,4 @@ def rules(k: int) -> None:
 
 def evidence() -> dict[tuple[str, int], float]:
     """What the tuner has stored: seconds of engine time behind each batch bin and K."""
-    kept = get("configmap", f"{NAME}-tuner")
-    if kept is None:
-        return {}
-    bins = read_estimates(kept["data"]["state.json"])
-    return {
-        (label, estimate.num_speculative_tokens): estimate.seconds
-        for label, found in bins.items()
-        for estimate in found.estimates
-    }
+    return evidence_of(NAME)

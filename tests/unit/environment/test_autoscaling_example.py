@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from outrider.api.quantity import MAX_PODS
 from outrider.controller.own_metrics import DemandMetrics
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "autoscaling"
+KEDA = ("keda.yaml", "keda-to-zero.yaml")
 
 
 def read(name: str) -> dict[str, Any]:
@@ -42,6 +45,12 @@ def operators_job() -> dict[str, Any]:
     return job
 
 
+def keda_query(name: str) -> str:
+    """The query for the metric of the operator, which the first trigger has."""
+    query: str = read(name)["spec"]["triggers"][0]["metadata"]["query"]
+    return query
+
+
 def adapter_rule() -> dict[str, Any]:
     (rule,) = yaml.safe_load(read("adapter-rules.yaml")["data"]["config.yaml"])["externalRules"]
     found: dict[str, Any] = rule
@@ -61,11 +70,10 @@ def test_the_adapter_serves_the_metric_by_its_namespace() -> None:
 
 
 def test_only_what_the_operators_own_job_scraped_counts() -> None:
-    (trigger,) = read("keda.yaml")["spec"]["triggers"]
     rule, job = adapter_rule(), operators_job()
 
     (namespace,) = job["kubernetes_sd_configs"][0]["namespaces"]["names"]
-    for query in (rule["seriesQuery"], rule["metricsQuery"], trigger["metadata"]["query"]):
+    for query in (rule["seriesQuery"], rule["metricsQuery"], *map(keda_query, KEDA)):
         assert f'job="{job["job_name"]}"' in query
         assert f'namespace="{namespace}"' in query.replace("exported_namespace", "")
     assert "honor_labels" not in job
@@ -76,7 +84,15 @@ def test_the_adapter_s_values_name_the_rules() -> None:
     assert read("prometheus-adapter-values.yaml")["rules"]["existing"] == name
 
 
-def test_keda_asks_for_the_same() -> None:
-    (trigger,) = read("keda.yaml")["spec"]["triggers"]
+@pytest.mark.parametrize("name", KEDA)
+def test_keda_asks_for_the_same(name: str) -> None:
     metric = read("hpa.yaml")["spec"]["metrics"][0]["external"]["metric"]["name"]
-    assert all(label in trigger["metadata"]["query"] for label in {metric, *written()[metric]})
+    assert all(label in keda_query(name) for label in {metric, *written()[metric]})
+
+
+def test_to_zero_one_trigger_sets_the_number_and_the_other_whether_there_is_any() -> None:
+    number, any_at_all = (trigger["metadata"] for trigger in read("keda-to-zero.yaml")["spec"]["triggers"])
+    assert float(number["activationThreshold"]) > MAX_PODS
+    assert "activationThreshold" not in any_at_all
+    assert number["threshold"] == "1"
+    assert float(any_at_all["threshold"]) >= MAX_PODS
