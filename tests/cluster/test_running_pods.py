@@ -192,13 +192,15 @@ async def test_a_deployment_is_tuned_by_its_load_and_never_restarted() -> None:
     with running(shape, deployment(shape), service(shape)):
         is_tuned(shape)
         before = pods(shape)
+        slo = {"interTokenLatency": {"limit": "10s"}}
+        patch("specmodel", shape.name, {"spec": {"target": {"tuning": {"slo": slo}}}})
         served = {**target(shape), "spec": {"model": {"servedName": "simulated-llama-8b"}}}
         async with sending_to(served) as sender:
             await sender.reached()
             sent = await sender.send_until(lambda: bool(decisions(shape)), 8, TUNED_SECONDS)
         assert (sent.failed, sent.errors) == (0, ())
         assert decisions(shape)
-        for kind in ("ActuationConverged", "MetricsAvailable"):
+        for kind in ("ActuationConverged", "MetricsAvailable", "SLOKept"):
             wait_until_true(shape, kind)
         wait_for(
             "a speedup",
