@@ -30,7 +30,7 @@ def installed() -> Iterator[None]:
     """In the block KEDA runs and serves external metrics; afterwards prometheus-adapter does again."""
     found = os.environ.get("OUTRIDER_KEDA")
     if found is None:
-        pytest.fail("KEDA is not here: run `make test-lifecycle`")
+        pytest.fail("KEDA is not here: run `make test-keda`")
     if get("apiservice", EXTERNAL_METRICS) is None:
         pytest.skip("the cluster is somebody's, and may have a KEDA of its own")
     _load_image(Path(found))
