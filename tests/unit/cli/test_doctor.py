@@ -315,7 +315,8 @@ def test_the_operators_rights_are_asked_about_where_it_watches(tmp_path: Path) -
     )
     assert told(cluster, tmp_path)["its rights"] == [
         "fine: the operator may do what it needs in team-a",
-        "bad: the operator may not delete deployments, delete jobs, delete poddisruptionbudgets in team-b",
+        "bad: the operator may not delete deployments, delete jobs, delete poddisruptionbudgets, "
+        "delete inferencepools in team-b",
     ]
 
 

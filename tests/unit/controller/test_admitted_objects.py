@@ -24,7 +24,7 @@ from outrider.plan import PlanSettings
 from outrider.plan.names import MODEL_LABEL
 from tests.unit.api.from_schema import admitted, anything, deep, odd_numbers, odd_texts, scalars, schema_of
 from tests.unit.controller.factories import NOW, a_launch_order, a_raw_model, a_raw_pod
-from tests.unit.controller.quiet_cluster import QuietCluster
+from tests.unit.controller.target_place import ListingCluster
 
 KEY = SigningKey.generate()
 ODD, HEALTHY = Key("default", "m"), Key("default", "healthy")
@@ -82,7 +82,7 @@ def _object(spec: Any, status: Any, about: Any) -> dict[str, Any]:
     return {**raw, "metadata": {**raw["metadata"], **about}}
 
 
-def a_store(odd: dict[str, Any], *, launch: str, order: str) -> tuple[Store, QuietCluster]:
+def a_store(odd: dict[str, Any], *, launch: str, order: str) -> tuple[Store, ListingCluster]:
     """The odd model beside a healthy one, each with a pod; launch and order of the odd one are odd, too."""
     healthy = a_raw_model("healthy", uid="uid-healthy")
     store = Store()
@@ -92,7 +92,7 @@ def a_store(odd: dict[str, Any], *, launch: str, order: str) -> tuple[Store, Qui
     store.pods.put(a_raw_pod("healthy-1", model="healthy", ready=True))
     store.children[CONFIG_MAPS].put(a_launch_order(order))
     store.reconciled = {ODD: Reconciled(KEY), HEALTHY: Reconciled(KEY)}
-    return store, QuietCluster(odd, healthy)
+    return store, ListingCluster(odd, healthy)
 
 
 def check(odd: dict[str, Any], launch: str, order: str) -> None:
