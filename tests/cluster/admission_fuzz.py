@@ -79,12 +79,22 @@ def fuzz(objects: int, *, start: int = 0) -> Tally:
 
 
 def manifests() -> st.SearchStrategy[Manifest]:
-    """Sound objects with one field replaced, those with two or three, and random ones: alike in number."""
+    """Sound objects with one field replaced, those with two or three, and random ones: alike in number.
+
+    The one field is of a part that the object has, since a target's field in a model is always refused.
+    """
     spec = schema_of("spec")
-    replacement = st.sampled_from(list(_fields(spec))).flatmap(_replacement)
+    fields = list(_fields(spec))
+    replacement = st.sampled_from(fields).flatmap(_replacement)
     sound = st.sampled_from([case.manifest for case in CASES if case.refused is None])
+
+    def one_replaced(manifest: Manifest) -> st.SearchStrategy[Manifest]:
+        near = [found for found in fields if _has(manifest["spec"], found[0][:-1])]
+        of_it = st.sampled_from(near).flatmap(_replacement)
+        return st.builds(_replaced, st.just(manifest), st.tuples(of_it))
+
     return st.one_of(
-        st.builds(_replaced, sound, st.tuples(replacement)),
+        sound.flatmap(one_replaced),
         st.builds(_replaced, sound, st.lists(replacement, min_size=2, max_size=3)),
         st.builds(_with_spec, admitted(spec)),
     )
@@ -140,6 +150,12 @@ def _replaced(manifest: Manifest, replacements: Sequence[Replacement]) -> Manife
     for path, value in replacements:
         spec = _with(spec, path, value)
     return {**manifest, "spec": spec}
+
+
+def _has(part: object, path: Sequence[str]) -> bool:
+    if not path:
+        return isinstance(part, Mapping)
+    return isinstance(part, Mapping) and path[0] in part and _has(part[path[0]], path[1:])
 
 
 def _with(part: object, path: Sequence[str], value: object) -> Json:
