@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,21 +10,11 @@ import pytest
 from outrider_engine.control.verbs import MEASUREMENT, STATE
 from outrider_engine.counting.adapters import MAX_ADAPTERS, OTHERS, AdapterDrafts, AdapterSums
 from outrider_engine.http.exposition import render
-from outrider_protocol.environment import STATIC_SCHEDULE_VARIABLE
-from tests.unit.engine_plugin.factories import STATIC
 from tests.unit.engine_plugin.fake_vllm import Engine, decoding, prompts, some_config
 
+pytestmark = pytest.mark.usefixtures("vllm", "static_schedule")
+
 BASE = "tiny"
-
-
-@pytest.fixture(autouse=True)
-def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    module = ModuleType("vllm")
-    module.__version__ = "0.32.0"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm", module)
-    path = tmp_path / "schedule.json"
-    path.write_text(json.dumps(STATIC.to_wire()))
-    monkeypatch.setenv(STATIC_SCHEDULE_VARIABLE, str(path))
 
 
 def an_engine(*, with_adapters: bool = True) -> Engine:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,24 +54,11 @@ from tests.unit.engine_plugin.fake_vllm import (
     some_config,
 )
 
+pytestmark = pytest.mark.usefixtures("vllm", "static_schedule")
+
 
 def put(engine: Engine, push: Push, fault: str | None = None) -> Any:
     return engine.ask(PUT_SCHEDULE, PushPayload(push=push.to_wire(), costModelFault=fault))
-
-
-@pytest.fixture(autouse=True)
-def vllm(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("vllm")
-    module.__version__ = "0.32.0"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm", module)
-
-
-@pytest.fixture(autouse=True)
-def static_schedule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    path = tmp_path / "schedule.json"
-    path.write_text(json.dumps(STATIC.to_wire()))
-    monkeypatch.setenv(STATIC_SCHEDULE_VARIABLE, str(path))
-    return path
 
 
 def test_the_static_table_is_in_force_at_the_first_step() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,11 +27,8 @@ EARLY = LimitRule("early", 1, LimitCondition(first_output_tokens=8))
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(vllm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001 - order
     """Where the engine of a test reads its rules."""
-    module = ModuleType("vllm")
-    module.__version__ = "0.32.0"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setenv(PUBLIC_KEY_FILE_VARIABLE, str(tmp_path / "control-key.pub"))
     return tmp_path / LIMITS_FILE
 

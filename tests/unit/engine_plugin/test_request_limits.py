@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,24 +25,15 @@ from outrider_engine.counting.measure import MAX_STEPS_IN_FLIGHT
 from outrider_engine.http.limit_header import LimitHeaderMiddleware
 from outrider_engine.vllm_adapter.sampling_params import LIMIT_HEADERS, attach, joined
 from outrider_protocol.cost_model import MAX_K
-from outrider_protocol.environment import STATIC_SCHEDULE_VARIABLE
 from outrider_protocol.fast_loop import FastLoop
-from tests.unit.engine_plugin.factories import CANDIDATES, STATIC, a_cost_model, some_facts
+from tests.unit.engine_plugin.factories import CANDIDATES, a_cost_model, some_facts
 from tests.unit.engine_plugin.fake_vllm import Engine, Plan, decoding, prompts, some_config
 from tests.unit.engine_plugin.tuned import an_engine, cells, put
 
+pytestmark = pytest.mark.usefixtures("vllm", "static_schedule")
+
 POSITIONS = max(CANDIDATES)
 BAD: Sequence[object] = ("2", "off", -1, MAX_K + 1, 10**400, 1.0, True, None, [2], {"k": 2})
-
-
-@pytest.fixture(autouse=True)
-def vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    module = ModuleType("vllm")
-    module.__version__ = "0.32.0"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm", module)
-    path = tmp_path / "schedule.json"
-    path.write_text(json.dumps(STATIC.to_wire()))
-    monkeypatch.setenv(STATIC_SCHEDULE_VARIABLE, str(path))
 
 
 def some_limits(usable: Sequence[int] = CANDIDATES, **facts: Any) -> RequestLimits:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import cast
 
 import pytest
@@ -159,13 +157,6 @@ def test_a_second_front_end_makes_no_visit() -> None:
 
 
 # In the engine core.
-
-
-@pytest.fixture
-def vllm(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("vllm")
-    module.__version__ = "0.32.0"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm", module)
 
 
 @pytest.mark.usefixtures("vllm")
