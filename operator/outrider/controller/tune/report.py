@@ -41,6 +41,7 @@ from outrider.controller.tune.step_time_profiles import describe
 from outrider.tuning.decision import Acceptance, Decision, Kind
 from outrider.tuning.latency_targets import RecentLatencies
 from outrider.tuning.observe.window import Window
+from outrider.tuning.relaunch.state import LaunchGain as MeasuredGain
 from outrider.tuning.report import pooled_acceptance
 
 KEPT_DECISIONS = 5
@@ -195,9 +196,7 @@ def _verification_gain(outcome: TickOutcome, known: SpeculationStatus) -> Launch
     gain = outcome.actuated.launch.verdict.state.verification
     if gain is None:
         return None
-    return LaunchGain(
-        ratio=exp(gain.mean), low=exp(gain.low), high=exp(gain.high), measured_at=_time(gain.measured_at)
-    )
+    return _gain(gain)
 
 
 def _drafter_gain(outcome: TickOutcome, known: SpeculationStatus) -> DrafterGain | None:
@@ -207,12 +206,12 @@ def _drafter_gain(outcome: TickOutcome, known: SpeculationStatus) -> DrafterGain
     gain = state.drafter
     if gain is None:
         return None
-    return DrafterGain(
-        ratio=exp(gain.mean),
-        low=exp(gain.low),
-        high=exp(gain.high),
-        measured_at=_time(gain.measured_at),
-        drafter=state.drafter_name,
+    return DrafterGain(**_gain(gain).model_dump(), drafter=state.drafter_name)
+
+
+def _gain(found: MeasuredGain) -> LaunchGain:
+    return LaunchGain(
+        ratio=exp(found.mean), low=exp(found.low), high=exp(found.high), measured_at=_time(found.measured_at)
     )
 
 
