@@ -79,10 +79,12 @@ def test_an_alert_asks_for_metrics_that_there_are(rule: dict[str, Any]) -> None:
 
 @each_rule
 def test_an_alert_on_a_condition_asks_for_one_that_can_be_so(rule: dict[str, Any]) -> None:
-    for asked in (each for each in matchers(rule["expr"]) if "type" in each):
+    cause, _, other = rule["expr"].partition(" unless on (model_namespace, model) ")
+    for asked in (each for each in matchers(cause) if "type" in each):
         kind = ConditionType(asked["type"])
 
         assert asked.keys() & {"reason", "status"}
+        assert matchers(other.replace("!=", "=")) == [asked]
         assert asked.get("reason", next(iter(kind.reasons))) in set(kind.reasons)
         assert asked.get("status", ConditionStatus.UNKNOWN) in set(ConditionStatus) - {kind.healthy}
 
