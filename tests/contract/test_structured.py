@@ -48,12 +48,12 @@ def use(engine: Engine, k: int, *, term: int, epoch: int) -> None:
 @pytest.mark.parametrize("form", Form)
 def test_drafts_change_no_structured_answer(drafting: Engine, form: Form, term: int) -> None:
     use(drafting, 0, term=term, epoch=1)
-    plain, again = answers(drafting, form), answers(drafting, form)
+    plain = answers(drafting, form)
     before = drafting.counter("vllm:spec_decode_num_accepted_tokens_total")
     use(drafting, K, term=term, epoch=2)
     speculated = answers(drafting, form)
     assert drafting.counter("vllm:spec_decode_num_accepted_tokens_total") > before, "no draft was accepted"
-    found = structured(form, plain, again, speculated)
+    found = structured(form, plain, speculated)
     print(*(each.content for each in speculated), sep="\n")
     assert [each.comparison for each in found.greedy] == [Comparison.EQUAL] * len(plain)
     assert list(found.faults) == [None] * len(plain)

@@ -60,6 +60,11 @@ def compare(plain: Answer, speculated: Answer, *, tie: float = TIE) -> Differenc
     return Difference(Comparison.EQUAL)
 
 
+def has_defect(found: Sequence[Difference]) -> bool:
+    """Whether some answers part beyond ties."""
+    return any(each.comparison is Comparison.DEFECT for each in found)
+
+
 def _gap(plain: Step, speculated: Step) -> float | None:
     """The larger value of both answers: a tie must be one in both."""
     views = (

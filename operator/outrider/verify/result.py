@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
-from outrider.verify.greedy import Comparison, Difference
+from outrider.verify.greedy import Comparison, Difference, has_defect
 from outrider.verify.sampling import LEVEL, SHIFT, PositionTest, Same, differs
 from outrider.verify.structured import TOKENS, Structured
 
@@ -42,7 +42,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All comparisons. again: K=0 against K=0, which shows how far the engine differs from itself."""
+    """All comparisons.
+
+    again: K=0 against K=0, which shows how far the engine differs from itself. Empty where nothing differs
+    beyond ties with drafts: there is nothing to explain.
+    """
 
     namespace: str
     name: str
@@ -58,7 +62,7 @@ class Result:
     @property
     def verdict(self) -> Verdict:
         """The verdict; a defect in greedy answers comes before a test of distributions."""
-        greedy = [(_has_defect(self.greedy), _has_defect(self.again))]
+        greedy = [(has_defect(self.greedy), has_defect(self.again))]
         greedy += [(each.differs, each.differs_from_itself) for each in self.structured]
         if any(differ and not from_itself for differ, from_itself in greedy):
             return Verdict.DEFECT
@@ -69,15 +73,11 @@ class Result:
         return Verdict.SHIFTED if differs(self.sampled) else Verdict.LOSSLESS
 
 
-def _has_defect(found: Sequence[Difference]) -> bool:
-    return any(each.comparison is Comparison.DEFECT for each in found)
-
-
 def text_of(result: Result) -> Iterator[str]:
     """Lines for people."""
     yield f"{result.namespace}/{result.name}: K={result.k} against K=0, {len(result.greedy)} greedy answers"
     yield f"  K={result.k} and K=0: {_counts(result.greedy)}"
-    yield f"  K=0 and K=0: {_counts(result.again)}, the engine against itself"
+    yield from _itself(result.again)
     yield from _places("prompt", result.greedy)
     for found in result.structured:
         yield from _structured(found, result.k)
@@ -98,13 +98,18 @@ def _places(what: str, found: Sequence[Difference]) -> Iterator[str]:
         yield f"  {what} {at}, token {place}: {each.plain!r} or {each.speculated!r}, {apart}"
 
 
+def _itself(again: Sequence[Difference]) -> Iterator[str]:
+    if again:
+        yield f"  K=0 and K=0: {_counts(again)}, the engine against itself"
+
+
 def _structured(found: Structured, k: int) -> Iterator[str]:
     if found.omitted is not None:
         yield f"{found.form.capitalised}: not asked, because {found.omitted}"
         return
     yield f"{found.form.capitalised}: {len(found.greedy)} greedy answers"
     yield f"  K={k} and K=0: {_counts(found.greedy)}"
-    yield f"  K=0 and K=0: {_counts(found.again)}, the engine against itself"
+    yield from _itself(found.again)
     yield from _places("question", found.greedy)
     faults = [sum(each is not None for each in faults) for faults in (found.faults, found.plain_faults)]
     cut = f"; {found.cut} were cut at {TOKENS} tokens, so their form is unknown" if found.cut else ""

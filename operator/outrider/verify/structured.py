@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from outrider.api.validation_message import first_validation_message
-from outrider.verify.greedy import TIE, Answer, Comparison, Difference, compare
+from outrider.verify.greedy import TIE, Answer, Difference, compare, has_defect
 
 TOKENS = 240
 """The longest answer. Forms below need fewer, also with one token per byte."""
@@ -152,6 +152,7 @@ def fault(form: Form, answer: StructuredAnswer) -> str | None:
 class Structured:
     """The comparison of one form. K against K=0, and K=0 against itself, by question.
 
+    again: empty where the model was not asked again, because nothing differs beyond ties.
     faults, plain_faults: of answers with drafts, and of the first answers without; None: of its form.
     cut: answers with drafts that reached `TOKENS`. omitted: why the model was not asked.
     """
@@ -173,31 +174,28 @@ class Structured:
     @property
     def differs(self) -> bool:
         """Whether drafts change tokens beyond ties."""
-        return _has_defect(self.greedy)
+        return has_defect(self.greedy)
 
     @property
     def differs_from_itself(self) -> bool:
         """Whether tokens change beyond ties without drafts already."""
-        return _has_defect(self.again)
-
-
-def _has_defect(found: Sequence[Difference]) -> bool:
-    return any(each.comparison is Comparison.DEFECT for each in found)
+        return has_defect(self.again)
 
 
 def structured(
     form: Form,
     plain: Sequence[StructuredAnswer],
-    again: Sequence[StructuredAnswer],
     speculated: Sequence[StructuredAnswer],
+    again: Sequence[StructuredAnswer] = (),
     *,
     tie: float = TIE,
 ) -> Structured:
-    """Compare answers to the same questions. plain, again: without drafts. tie: in nats."""
+    """Compare answers to the same questions. plain, again: without drafts; again is empty where the model was
+    not asked again. tie: in nats."""
     return Structured(
         form,
         greedy=_compared(plain, speculated, tie),
-        again=_compared(plain, again, tie),
+        again=_compared(plain, again, tie) if again else (),
         faults=[fault(form, each) for each in speculated],
         plain_faults=[fault(form, each) for each in plain],
         cut=sum(each.cut for each in speculated),

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from typer.testing import CliRunner, Result
 from outrider.cli.main import app
 from tests.unit.cli.kit import Tuned
 from tests.unit.cli.kubernetes import Body, serving
+
+_NEVER_THE_SAME = count()
 
 Engine = Callable[[str, Body], tuple[int, Body]]
 """Table in force and request -> status and answer."""
@@ -106,6 +109,13 @@ def without_parser(table: str, body: Body) -> tuple[int, Body]:
     return lossless(table, body)
 
 
+def shaky(table: str, body: Body) -> tuple[int, Body]:
+    """Each answer differs from the one before, whatever the table."""
+    if "prompt" in body and body["temperature"] == 0:
+        return 200, {"choices": [a_choice(["a", str(next(_NEVER_THE_SAME)), "c"])]}
+    return lossless(table, body)
+
+
 def skewed(table: str, body: Body) -> tuple[int, Body]:
     """Drafts change how often the second token is which."""
     status, found = lossless(table, body)
@@ -131,6 +141,7 @@ def verified(cluster: Tuned, tmp_path: Path, engine: Engine, *words: str) -> tup
         (failing, "Defect", 1),
         (misquoting, "Broken", 1),
         (skewed, "Shifted", 1),
+        (shaky, "Undecided", 1),
     ],
 )
 def test_an_engine_is_told_for_what_it_is(tmp_path: Path, engine: Engine, verdict: str, code: int) -> None:
@@ -140,23 +151,32 @@ def test_an_engine_is_told_for_what_it_is(tmp_path: Path, engine: Engine, verdic
     assert cluster.annotations == {}
 
 
-def test_greedy_answers_are_asked_twice_without_drafts_and_once_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "again"), [(lossless, 0), (broken, 1)])
+def test_greedy_answers_are_asked_again_without_drafts_where_drafts_change_some(
+    tmp_path: Path, engine: Engine, again: int
+) -> None:
     prompts = tmp_path / "prompts"
     prompts.write_text("one\ntwo\n")
-    _, asked = verified(Tuned(), tmp_path, lossless, "--prompts", str(prompts), "--k", "5")
+    result, asked = verified(Tuned(), tmp_path, engine, "--prompts", str(prompts), "--k", "5")
     greedy = [
         (table, body["prompt"]) for table, body in asked if "prompt" in body and body["temperature"] == 0
     ]
-    assert greedy == [("*:0", "one"), ("*:0", "two")] * 2 + [("*:5", "one"), ("*:5", "two")]
+    plain, speculated = [[(table, "one"), (table, "two")] for table in ("*:0", "*:5")]
+    assert greedy == plain + speculated + plain * again
+    assert result.stdout.count("  K=0 and K=0: 2 equal") == again
 
 
-def test_structured_answers_are_greedy_and_asked_twice_without_drafts_and_once_with_them(
-    tmp_path: Path,
+@pytest.mark.parametrize(("engine", "again"), [(lossless, 0), (failing, 8)])
+def test_structured_answers_are_greedy_and_asked_again_without_drafts_where_drafts_change_some(
+    tmp_path: Path, engine: Engine, again: int
 ) -> None:
-    result, asked = verified(Tuned(), tmp_path, lossless)
-    for part in ("response_format", "tools"):
-        sent = [(table, body["temperature"]) for table, body in asked if part in body]
-        assert sent == [("*:0", 0)] * 16 + [("*:5", 0)] * 8
+    _, asked = verified(Tuned(), tmp_path, engine)
+    sent = [(table, body["temperature"]) for table, body in asked if "response_format" in body]
+    assert sent == [("*:0", 0)] * 8 + [("*:5", 0)] * 8 + [("*:0", 0)] * again
+
+
+def test_structured_answers_are_compared_by_question(tmp_path: Path) -> None:
+    result, _ = verified(Tuned(), tmp_path, lossless)
     assert "JSON by a schema: 8 greedy answers\n  K=5 and K=0: 8 equal" in result.stdout
     assert "Tool calls: 8 greedy answers\n  K=5 and K=0: 8 equal" in result.stdout
 

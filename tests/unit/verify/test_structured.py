@@ -98,12 +98,12 @@ FAILED = an_answer("", error="the engine answers 500: grammar")
 def test_the_verdict_on_structured_answers(
     plain: StructuredAnswer, again: StructuredAnswer, speculated: StructuredAnswer, verdict: Verdict
 ) -> None:
-    found = structured(Form.JSON, [plain], [again], [speculated])
+    found = structured(Form.JSON, [plain], [speculated], [again])
     assert Result("prod", "m", 5, 64, 0.25, (), (), (), (found,)).verdict is verdict
 
 
 def test_an_engine_that_differs_from_itself_in_one_form_does_not_excuse_another() -> None:
     shaky = structured(Form.JSON, [WHOLE], [OTHER], [OTHER])
-    wrong = structured(Form.TOOL_CALLS, [WHOLE], [WHOLE], [OTHER])
+    wrong = structured(Form.TOOL_CALLS, [WHOLE], [OTHER], [WHOLE])
     assert Result("prod", "m", 5, 64, 0.25, (), (), (), (shaky, wrong)).verdict is Verdict.DEFECT
     assert wrong.greedy[0].comparison is Comparison.DEFECT

@@ -13,7 +13,7 @@ from outrider.cli.common.output import CommandError
 from outrider.cli.common.override import Override, overridable_model, overriding
 from outrider.cli.common.processes import url_of
 from outrider.cli.verify.asking import Client, Declined
-from outrider.verify.greedy import Answer, compare
+from outrider.verify.greedy import Answer, Difference, compare, has_defect
 from outrider.verify.result import Result
 from outrider.verify.sampling import position_tests
 from outrider.verify.structured import QUESTIONS, Form, Structured, StructuredAnswer, structured
@@ -42,7 +42,9 @@ class Question:
 
 
 async def verify(question: Question, notify: Notify, keep: Callable[[Result], None]) -> None:
-    """Ask for greedy answers without drafts twice and with drafts once, then for sampled answers.
+    """Ask for greedy, structured and sampled answers without drafts and with them, and compare.
+
+    Greedy and structured ones without drafts are asked again where drafts change some: they may differ, too.
 
     keep: gets the result once greedy answers are compared, again with the structured and with the sampled
     ones.
@@ -63,18 +65,19 @@ async def verify(question: Question, notify: Notify, keep: Callable[[Result], No
         ):
             client = Client(http, url, model.spec.model.served_name or question.name)
             asker = _Asker(client, override, question, notify)
-            plain, again = await asker.greedy(0), await asker.greedy(0)
+            plain = await asker.greedy(0)
             forms = [await asker.plain_structured(form) for form in Form] if question.structured else []
             plain_samples = await asker.sampled(0, seed=0)
-            speculated = await asker.greedy(k)
+            greedy = asker.differences(plain, await asker.greedy(k))
+            again = asker.differences(plain, await asker.greedy(0)) if has_defect(greedy) else ()
             found = Result(
                 namespace=there.namespace,
                 name=question.name,
                 k=k,
                 tokens=question.tokens,
                 tie=question.tie,
-                greedy=[compare(*pair, tie=question.tie) for pair in zip(plain, speculated, strict=True)],
-                again=[compare(*pair, tie=question.tie) for pair in zip(plain, again, strict=True)],
+                greedy=greedy,
+                again=again,
                 sampled=(),
             )
             keep(found)
@@ -89,11 +92,10 @@ async def verify(question: Question, notify: Notify, keep: Callable[[Result], No
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Structured answers without drafts, twice. omitted: why the model was not asked."""
+    """Structured answers without drafts. omitted: why the model was not asked."""
 
     form: Form
-    first: Sequence[StructuredAnswer] = ()
-    again: Sequence[StructuredAnswer] = ()
+    answers: Sequence[StructuredAnswer] = ()
     omitted: str | None = None
 
 
@@ -114,6 +116,10 @@ class _Asker:
         await self._end(k)
         return answers
 
+    def differences(self, plain: Sequence[Answer], other: Sequence[Answer]) -> list[Difference]:
+        """Where the answers to each prompt part."""
+        return [compare(*pair, tie=self.question.tie) for pair in zip(plain, other, strict=True)]
+
     async def sampled(self, k: int, *, seed: int) -> list[tuple[str, ...]]:
         """Answers to the first prompt."""
         await self._begin(k, f"{self.question.samples} sampled answers")
@@ -125,7 +131,7 @@ class _Asker:
     async def plain_structured(self, form: Form) -> _Plain:
         """Answers without drafts, unless the engine answers no such request."""
         try:
-            return _Plain(form, await self._structured(form, 0), await self._structured(form, 0))
+            return _Plain(form, await self._structured(form, 0))
         except Declined as error:
             return _Plain(form, omitted=f"the engine answers {error}")
 
@@ -133,8 +139,12 @@ class _Asker:
         """The comparison with answers with drafts."""
         if plain.omitted is not None:
             return Structured(plain.form, omitted=plain.omitted)
-        speculated = await self._structured(plain.form, k)
-        return structured(plain.form, plain.first, plain.again, speculated, tie=self.question.tie)
+        form, tie = plain.form, self.question.tie
+        speculated = await self._structured(form, k)
+        found = structured(form, plain.answers, speculated, tie=tie)
+        if not found.differs:
+            return found
+        return structured(form, plain.answers, speculated, await self._structured(form, 0), tie=tie)
 
     async def _structured(self, form: Form, k: int) -> list[StructuredAnswer]:
         questions = QUESTIONS[form]
