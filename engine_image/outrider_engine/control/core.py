@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from outrider_engine import __version__
+from outrider_engine.control.engine_facts import Abilities, EngineFacts
 from outrider_engine.control.fast_loop_chooser import Choice, FastLoopChooser
 from outrider_engine.control.idle_drafter import IdleDrafter
 from outrider_engine.control.limit_rules import LimitRules
@@ -21,11 +22,6 @@ from outrider_engine.control.push import Control, accept, lapse, require_in_forc
 from outrider_engine.control.request_limits import RequestLimits
 from outrider_engine.control.startup_requests import StartupRequests
 from outrider_engine.control.state import Measurement
-from outrider_engine.control.support import (
-    EngineFacts,
-    fast_loop_obstacle,
-    obstacle,
-)
 from outrider_engine.counting.adapters import AdapterDrafts
 from outrider_engine.counting.measure import Backlog, Meter, Step
 from outrider_engine.counting.trimmed import UNKNOWN, TrimmedDrafts
@@ -62,6 +58,7 @@ class EngineCoreControl:
         self,
         scheduler: Scheduler,
         facts: EngineFacts,
+        abilities: Abilities,
         *,
         read_static: Callable[[], Schedule | None],
         meter: Meter | None = None,
@@ -74,7 +71,7 @@ class EngineCoreControl:
         self._clock = clock
         self._boot_id = uuid.uuid4().hex
         self._table = LookupTable(scheduler, facts.max_num_seqs, read_static=read_static)
-        self._obstacles = Obstacles(obstacle(facts, has_table=self._table.exists))
+        self._obstacles = Obstacles(abilities.live_tuning)
         self._meter = meter
         self.backlog = Backlog(self.measuring_failed)
         """Steps that are not counted yet."""
@@ -83,12 +80,13 @@ class EngineCoreControl:
         )
         self.adapter_drafts = AdapterDrafts(facts.adapters_of)
         self._measuring = measuring and meter is not None
-        self.idle_drafter = IdleDrafter(facts, drafter_skip, self._obstacles)
+        self.idle_drafter = IdleDrafter(facts, drafter_skip, self._obstacles, why_runs=abilities.idle_drafter)
         self.fast_loop = FastLoopChooser(
             scheduler.running_contexts,
-            obstacle=self._obstacles.live_tuning or fast_loop_obstacle(facts, counted=meter is not None),
+            obstacle=abilities.live_tuning or abilities.fast_loop,
             revision=launch_revision(facts.method or "", facts.max_num_seqs, facts.num_speculative_tokens),
             failed=self.fast_loop_failed,
+            drafts_ahead=facts.drafts_ahead,
         )
         self.request_limits = RequestLimits(facts, self._usable_k, limit_rules)
         self._control = Control()
@@ -97,6 +95,7 @@ class EngineCoreControl:
         self._probes_run: deque[str] = deque(maxlen=_MAX_PROBES_KNOWN)
         self.startup = StartupRequests(
             facts,
+            abilities,
             self._table,
             obstacle=self._requests_obstacle,
             judged=self._heed_self_test,
@@ -241,7 +240,7 @@ class EngineCoreControl:
             pluginVersion=__version__,
             simulated=facts.simulated,
             method=facts.method,
-            runner=facts.runner.value,
+            runner=None if facts.runner is None else str(facts.runner),
             cudaGraphs=facts.cuda_graphs,
             maxNumSeqs=facts.max_num_seqs,
             numSpeculativeTokens=facts.num_speculative_tokens,

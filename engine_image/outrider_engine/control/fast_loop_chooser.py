@@ -55,6 +55,7 @@ class FastLoopChooser:
     obstacle: why this engine takes no cost model; None where it does.
     revision: of this launch, see `outrider_protocol.cost_model.launch_revision`.
     failed: takes the error of a call that failed. From then on the schedule decides.
+    drafts_ahead: a step drafts what the next one verifies. False: it verifies its own drafts.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class FastLoopChooser:
         obstacle: str | None,
         revision: str,
         failed: Callable[[Exception], None],
+        drafts_ahead: bool = True,
     ) -> None:
         self.hook_seconds = 0.0
         """Time that the fast loop took inside of steps."""
@@ -78,7 +80,8 @@ class FastLoopChooser:
         self._loop: FastLoop | None = None
         self._agreement: Agreement | None = None
         self._dropped: tuple[CostModel, str] | None = None
-        self._flow = _Flow()
+        self._drafts_ahead = drafts_ahead
+        self._flow = _Flow(drafts_ahead)
         self._sums = _Sums()
 
     @property
@@ -90,7 +93,7 @@ class FastLoopChooser:
         """Use the cost model of an accepted push, or none where it has none that this engine can use."""
         was_active, self._off, model = self.active, self._why_not(push, limits), push.cost_model
         if not (was_active and self.active):
-            self._flow = _Flow()
+            self._flow = _Flow(self._drafts_ahead)
         if self._off is not None or model is None:
             return
         self._usable = limits.usable
@@ -105,7 +108,7 @@ class FastLoopChooser:
     def stop(self, reason: Inactive, detail: str | None = None) -> None:
         """Let the schedule decide until the next push."""
         if self._off is None:
-            self._off, self._flow = _Off(reason, detail), _Flow()
+            self._off, self._flow = _Off(reason, detail), _Flow(self._drafts_ahead)
 
     def disable(self, obstacle: str) -> None:
         """Let the schedule decide from here on."""
@@ -217,8 +220,8 @@ class _Off:
 class _Scheduled:
     """A step without a result yet.
 
-    asked: the K that the step before it drafted; None where that is not known.
-    decoding: requests of which the step before it was to draft.
+    asked: the K of the drafts that it verifies; None where that is not known.
+    decoding: requests that were to have such drafts.
     """
 
     key: object
@@ -228,9 +231,10 @@ class _Scheduled:
 
 
 class _Flow:
-    """Which drafts a step verifies: those that the step before it made, also where steps overlap."""
+    """Which drafts a step verifies: those of the step before it, also where steps overlap, or its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, drafts_ahead: bool) -> None:
+        self._drafts_ahead = drafts_ahead
         self.new_requests = 0
         """Number in the latest step."""
         self.choice: Choice | None = None
@@ -241,7 +245,9 @@ class _Flow:
     def scheduled(self, key: object, *, k: int, decoding: int, new_requests: int) -> None:
         # A step drafts less than was chosen where its requests may verify no more.
         choice = self.choice if self.choice and self.choice.k == k else None
-        self._steps.append(_Scheduled(key, self._asked, decoding, choice))
+        own = k if decoding else None
+        asked = self._asked if self._drafts_ahead else own
+        self._steps.append(_Scheduled(key, asked, decoding, choice))
         self._asked, self.choice, self.new_requests = k, None, new_requests
 
     def ended(self, key: object) -> _Scheduled | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from outrider_engine.control.engine_facts import EngineFacts
 from outrider_engine.control.obstacles import Obstacles
-from outrider_engine.control.support import EngineFacts, why_drafter_runs
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip, Step
 from outrider_protocol.engine_state import IdleDrafterWire
 
@@ -34,12 +34,15 @@ class IdleDrafter:
     tokens get bad drafts.
 
     skip: the records of missed tokens; None where the drafter runs in every step.
+    why_runs: the reason for that; None where steps skip the drafter.
     """
 
-    def __init__(self, facts: EngineFacts, skip: DrafterSkip | None, obstacles: Obstacles) -> None:
+    def __init__(
+        self, facts: EngineFacts, skip: DrafterSkip | None, obstacles: Obstacles, *, why_runs: str | None
+    ) -> None:
         self._exists = facts.method is not None
         self._skip = skip
-        self._runs = why_drafter_runs(facts)
+        self._runs = why_runs
         self._obstacles = obstacles
 
     @property

@@ -8,10 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.push import Limits
-from outrider_engine.control.support import EngineFacts, obstacle
 from outrider_protocol.control_api import Refusal
-from outrider_protocol.environment import CANDIDATES_VARIABLE
-from outrider_protocol.releases import Runner
 from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
@@ -31,29 +28,6 @@ class Scheduler(Protocol):
     def running_contexts(self) -> list[int]:
         """Computed tokens of each running request."""
         ...
-
-
-def lookup_after_launch(facts: EngineFacts, candidates: str | None) -> list[int] | None:
-    """The lookup of an engine launched without a schedule: each candidate once, the maximum elsewhere.
-
-    With a schedule in its configuration, vLLM drops full CUDA graphs on the V1 runner. They exist for the K
-    of the launch only, so steps of another K run piecewise. Only the scheduler reads the schedule.
-
-    None without candidates, or where this engine cannot change K.
-
-    Raises:
-        ValueError: the candidates are not a list of K for this engine.
-    """
-    if not candidates or facts.runner is not Runner.V1 or obstacle(facts, has_table=True) is not None:
-        return None
-    falling = sorted({int(word) for word in candidates.split(",")}, reverse=True)
-    largest, widest = facts.num_speculative_tokens, facts.max_num_seqs - len(falling) + 1
-    if falling[0] != largest or falling[-1] < 0 or widest < 1:
-        raise ValueError(
-            f"{CANDIDATES_VARIABLE}={candidates}: up to {facts.max_num_seqs} numbers from 0 to {largest}, "
-            "the K of the launch, which has to be among them"
-        )
-    return [0, *[largest] * widest, *falling[1:]]
 
 
 class ChoosingLookup(list[int]):

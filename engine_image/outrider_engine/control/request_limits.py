@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from outrider_engine.control.engine_facts import EngineFacts
 from outrider_engine.control.limit_rules import Arrival, LimitRules
-from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import MAX_STEPS_IN_FLIGHT, LimitedStep
 from outrider_protocol.cost_model import MAX_K
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TypedDict
 
+from outrider_engine.control.engine_facts import Room
 from outrider_engine.control.probe import Probe, start
-from outrider_engine.control.support import Room
 from outrider_engine.counting.measure import Step
 from outrider_protocol.control_api import Fence, ProbeOrder, Slice
 from outrider_protocol.engine_state import StepTime, SweepState, SweepWire
@@ -128,7 +128,7 @@ class StartupProfile:
         if self.state is not SweepState.SKIPPED or self.began:
             return self, []
         if obstacle is not None or room is None:
-            return replace(self, note=obstacle or "this release of vLLM does not report its cache size"), []
+            return replace(self, note=obstacle or "this release does not report its cache size"), []
         visits = list(plan(max_num_seqs, room))
         sweep = replace(self, state=SweepState.RUNNING, note="", ks=tuple(sorted(ks)))
         return replace(sweep, began=now, ends_at=now + seconds), visits

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from outrider_engine.control.engine_facts import Abilities, EngineFacts
 from outrider_engine.control.lookup import LookupTable
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.self_test import SelfTest, Trial, TrialResult
 from outrider_engine.control.startup_profile import StartupProfile, Visit
-from outrider_engine.control.support import EngineFacts, profile_obstacle, refused_k
 from outrider_engine.counting.measure import Meter, Step
 from outrider_protocol.engine_state import SelfTestState, StepTime
 
@@ -29,6 +29,7 @@ class StartupRequests:
     def __init__(
         self,
         facts: EngineFacts,
+        abilities: Abilities,
         table: LookupTable,
         *,
         obstacle: Callable[[], str | None],
@@ -36,12 +37,13 @@ class StartupRequests:
         changed: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        self.self_test = SelfTest(faults=refused_k(facts))
+        self.self_test = SelfTest(faults=abilities.refused_k)
         self.profile = StartupProfile()
         self.meter: Meter | None = None
         """Counts the steps of the startup profile, while it is measured."""
         self.step_times: list[StepTime] = []
         self._facts, self._table, self._clock = facts, table, clock
+        self._profile_obstacle = abilities.profile
         self._obstacle, self._judged, self._changed = obstacle, judged, changed
 
     @property
@@ -101,11 +103,15 @@ class StartupRequests:
             max_num_seqs=self._facts.max_num_seqs,
             room=self._facts.room,
             seconds=seconds,
-            obstacle=profile_obstacle(self._facts) or self._obstacle(),
+            obstacle=self._profile_obstacle or self._obstacle(),
             now=self._clock(),
         )
         if visits:
-            self.meter = Meter(self._facts.max_num_seqs, self._facts.num_speculative_tokens)
+            self.meter = Meter(
+                self._facts.max_num_seqs,
+                self._facts.num_speculative_tokens,
+                drafts_ahead=self._facts.drafts_ahead,
+            )
         return visits
 
     def begin_visit(self, visit: Visit) -> None:

@@ -9,7 +9,6 @@ from outrider_engine import __version__
 from outrider_engine.control.fast_loop_chooser import no_fast_loop
 from outrider_engine.control.self_test import SelfTest
 from outrider_engine.control.startup_profile import StartupProfile
-from outrider_engine.control.support import data_parallel_obstacle
 from outrider_engine.counting.adapters import AdapterSums
 from outrider_engine.counting.measure import CellSums
 from outrider_engine.counting.trimmed import TrimmedDrafts
@@ -91,16 +90,18 @@ def unmeasured(reason: str) -> Measurement:
     )
 
 
-def merge(states: Sequence[State], *, data_parallel_size: int) -> State:
-    """One state for all engines of a pod, and for a data-parallel group that this pod is a part of."""
+def merge(states: Sequence[State], *, obstacle: str | None) -> State:
+    """One state for all engines of a pod, and for a data-parallel group that this pod is a part of.
+
+    obstacle: why a group of this size cannot be tuned; None where it can.
+    """
     merged = cast(State, dict(states[0]))
     merged["bootId"] = "+".join(state["bootId"] for state in states)
     merged["engines"] = len(states)
     merged["enginesAgree"] = all(_shared(state) == _shared(states[0]) for state in states)
-    if max(len(states), data_parallel_size) > 1:
-        reason = data_parallel_obstacle(max(len(states), data_parallel_size))
-        merged["liveTuning"] = LiveTuning(possible=False, reason=reason)
-        merged["fastLoop"] = no_fast_loop(reason)
+    if obstacle is not None:
+        merged["liveTuning"] = LiveTuning(possible=False, reason=obstacle)
+        merged["fastLoop"] = no_fast_loop(obstacle)
     return merged
 
 

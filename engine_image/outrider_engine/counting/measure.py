@@ -94,9 +94,13 @@ class Meter:
     Engine time of a step begins at the end of the previous step, or at its own start after idle time. It ends
     with the step. So it excludes idle time and includes work between two steps. Where steps overlap, the sum
     is still the time that the engine was busy.
+
+    drafts_ahead: a step drafts what the next one verifies. Otherwise a step verifies its own drafts, and only
+        one that computes prompts is ``mixed``.
     """
 
-    def __init__(self, max_num_seqs: int, num_speculative_tokens: int) -> None:
+    def __init__(self, max_num_seqs: int, num_speculative_tokens: int, *, drafts_ahead: bool = True) -> None:
+        self._drafts_ahead = drafts_ahead
         self.hook_seconds = 0.0
         """Seconds in the plugin's own hooks, summed over steps."""
         self.longest_step_seconds = 0.0
@@ -142,10 +146,13 @@ class Meter:
         if not request_ids:
             self._busy = False
             return
-        others = set(map(drafted.get, request_ids)) - {None, k}
-        drafted.update(dict.fromkeys(request_ids, k))
+        if self._drafts_ahead:
+            mixed = bool(set(map(drafted.get, request_ids)) - {None, k})
+            drafted.update(dict.fromkeys(request_ids, k))
+        else:
+            mixed = prefill_tokens > 0
         without_pause = self._busy and began - self._ended < MAX_GAP_SECONDS
-        step = Step(len(request_ids), k, bool(others), 0.0, 0, prefill_tokens, context_tokens)
+        step = Step(len(request_ids), k, mixed, 0.0, 0, prefill_tokens, context_tokens)
         self._in_flight.append(_InFlight(key, step, self._ended if without_pause else began))
 
     def finished(

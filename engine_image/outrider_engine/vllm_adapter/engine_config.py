@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider_engine.control.support import EngineFacts, Room
+from outrider_engine.control.engine_facts import Room
 from outrider_engine.vllm_adapter.adaptive_verification import verifies_adaptively
+from outrider_engine.vllm_adapter.support import VllmFacts
 from outrider_protocol.releases import Runner
 
 SIMULATED = "simulated"
 """In vLLM's ``additional_config``: set by a platform whose engines compute nothing."""
 
 
-def facts_of(config: Any) -> EngineFacts:
+def facts_of(config: Any) -> VllmFacts:
     """The facts about an engine of this configuration."""
     import vllm
 
@@ -23,7 +24,7 @@ def facts_of(config: Any) -> EngineFacts:
     speculation, extra = config.speculative_config, config.additional_config
     model, parallel = config.model_config, config.parallel_config
     drafter = None if speculation is None else speculation.draft_model_config
-    return EngineFacts(
+    return VllmFacts(
         engine_version=vllm.__version__,
         method=None if speculation is None else speculation.method,
         runner=Runner.V2 if config.use_v2_model_runner else Runner.V1,

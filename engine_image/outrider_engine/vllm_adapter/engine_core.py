@@ -17,14 +17,13 @@ from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.limit_rules import LimitRules, limits_file
-from outrider_engine.control.lookup import lookup_after_launch
 from outrider_engine.control.parsing import parse_schedule
-from outrider_engine.control.support import why_drafter_runs
 from outrider_engine.control.verbs import answer
 from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.engine_config import facts_of
 from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler
 from outrider_engine.vllm_adapter.step_hooks import StepHooks
+from outrider_engine.vllm_adapter.support import abilities, lookup_after_launch
 from outrider_engine.vllm_adapter.wrapping import wrap
 from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE, STATIC_SCHEDULE_VARIABLE
@@ -97,10 +96,12 @@ def hooks_for(scheduler: Any) -> StepHooks:
     facts, ours = replace(facts_of(scheduler.vllm_config), k0=k0), Scheduler(scheduler)
     if ours.lookup is None:
         ours.lookup = lookup_after_launch(facts, os.environ.get(CANDIDATES_VARIABLE))
-    drafter_skip = ours.drafter_skip() if why_drafter_runs(facts) is None else None
+    able = abilities(facts, has_table=ours.lookup is not None, counted=ours.sums_up_drafts)
+    drafter_skip = ours.drafter_skip() if able.idle_drafter is None else None
     control = EngineCoreControl(
         ours,
         facts,
+        able,
         read_static=read_static_table,
         meter=Meter(facts.max_num_seqs, facts.num_speculative_tokens) if ours.sums_up_drafts else None,
         measuring=os.environ.get(MEASURE_VARIABLE) != "0",

@@ -12,13 +12,11 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
+from outrider_engine.control.engine_group import EngineGroup, unpacked
 from outrider_engine.control.limit_rules import OWN_REQUEST
-from outrider_engine.control.state import merge, unavailable
-from outrider_engine.control.support import data_parallel_obstacle
-from outrider_engine.control.verbs import STATE, Verb
+from outrider_engine.control.verbs import Verb
 from outrider_engine.vllm_adapter.engine_core import UTILITY_METHOD
-from outrider_protocol.control_api import Reason, Refusal
-from outrider_protocol.engine_state import State
+from outrider_engine.vllm_adapter.support import data_parallel_obstacle
 
 logger = logging.getLogger("vllm.outrider")
 
@@ -36,7 +34,7 @@ class EngineCoreDied(Exception):
     """The engine core has ended without an answer; the process is about to end."""
 
 
-class EngineCores:
+class EngineCores(EngineGroup):
     """Implements `outrider_engine.control.verbs.Engines` by utility calls of vLLM's async engine client.
 
     With a client of another shape the control API reports it, and the server starts nevertheless.
@@ -85,34 +83,14 @@ class EngineCores:
         """See `Engines`."""
         return str(self._engine_client.vllm_config.model_config.served_model_name)
 
-    async def state(self) -> State:
-        """The state of all engine cores; when they cannot be asked, ``liveTuning`` says why."""
-        try:
-            return merge(await self.call_all(STATE), data_parallel_size=self.data_parallel_size)
-        except Exception as error:
-            logger.exception("outrider: the engine core does not report its state")
-            return unavailable(f"the engine core does not report its state: {_first_line(error)}")
-
-    async def change(self, verb: Verb[Payload, State], payload: Payload) -> State:
-        """Have the only engine core run a verb that changes it.
-
-        Raises:
-            Refusal: nothing was changed; also where the core cannot be reached.
-        """
-        try:
-            if (size := self.data_parallel_size) == 1:
-                return await self.call(verb, payload)
-        except Refusal:
-            raise
-        except Exception as error:
-            logger.exception("outrider: the engine core did not accept the request")
-            message = f"the engine core did not accept the request: {_first_line(error)}"
-            raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, message) from error
-        raise Refusal(Reason.LIVE_TUNING_IMPOSSIBLE, data_parallel_obstacle(size))
+    def several(self, found: int) -> str | None:
+        """See `EngineGroup`."""
+        size = max(found, self.data_parallel_size)
+        return data_parallel_obstacle(size) if size > 1 else None
 
     async def call(self, verb: Verb[Payload, Answer], payload: Payload) -> Answer:
         """See `Engines`. Also raises the errors of vLLM's client."""
-        return cast(Answer, _unpacked(await self._call(verb.name, payload)))
+        return cast(Answer, unpacked(await self._call(verb.name, payload)))
 
     async def call_all(self, verb: Verb[None, Answer]) -> list[Answer]:
         """See `Engines`. Also raises the errors of vLLM's client."""
@@ -122,7 +100,7 @@ class EngineCores:
         if call_all is None or self.data_parallel_size == 1:
             return [await self.call(verb, None)]
         answers = await self._while_alive(call_all(UTILITY_METHOD, verb.name, None))
-        return [cast(Answer, _unpacked(answer)) for answer in cast(list[object], answers)]
+        return [cast(Answer, unpacked(answer)) for answer in cast(list[object], answers)]
 
     async def generate(self, prompt: list[int], tokens: int) -> list[int]:
         """See `Engines`."""
@@ -168,15 +146,3 @@ class EngineCores:
             return answer.result()
         finally:
             answer.cancel()
-
-
-def _unpacked(answer: object) -> object:
-    """What `outrider_engine.control.verbs.answer` packed."""
-    packed = cast(dict[str, Any], answer)
-    if "error" in packed:
-        raise Refusal.from_wire(packed["error"])
-    return packed["answer"]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

@@ -13,11 +13,11 @@ from operator import sub
 from typing import Any, NamedTuple
 
 from outrider_engine.control.limit_rules import Arrival
-from outrider_engine.control.support import READ_STATES
 from outrider_engine.counting.measure import LimitedStep
 from outrider_engine.counting.trimmed import TrimmedDrafts
 from outrider_engine.idle_drafter.drafter_skip import BlockIds, DrafterOrder, DrafterSkip, Step
 from outrider_engine.vllm_adapter.adaptive_verification import VERIFIED
+from outrider_engine.vllm_adapter.support import READ_STATES
 
 ORDER = "outrider_order"
 """Attribute of the scheduler's output, which carries the order to the workers."""

@@ -238,7 +238,7 @@ EXPECTATIONS: tuple[Expectation, ...] = (
     ),
     # A row without drafts after accepted ones reads the right recurrent state.
     *of(
-        "control/support.py",
+        "vllm_adapter/support.py",
         Says(
             V1_RUNNER,
             "GPUModelRunner._prepare_inputs",

@@ -21,7 +21,7 @@ from engine_image.testing.contract.files import (
     V2_SPECULATOR,
 )
 from engine_image.testing.contract.forms import Defines, Expectation, Holds, Imports, Inherits, Says, of
-from outrider_engine.control.support import V2_SKIP_SINCE
+from outrider_engine.vllm_adapter.support import V2_SKIP_SINCE
 
 _PROPOSE = (
     *("self", "input_batch", "attn_metadata", "slot_mappings", "last_hidden_states", "aux_hidden_states"),

@@ -8,9 +8,9 @@ from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.push import Limits
-from outrider_engine.control.support import EngineFacts
 from outrider_engine.control.verbs import Verb
 from outrider_engine.counting.measure import Meter, Step
+from outrider_engine.vllm_adapter.support import VllmFacts, abilities
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.releases import Runner
@@ -99,8 +99,8 @@ def some_facts(
     runner: Runner = Runner.V1,
     data_parallel_size: int = 1,
     max_num_seqs: int = MAX_NUM_SEQS,
-) -> EngineFacts:
-    return EngineFacts(
+) -> VllmFacts:
+    return VllmFacts(
         engine_version="0.32.0",
         method=method,
         runner=runner,
@@ -161,13 +161,15 @@ def a_control(
     *,
     clock: Callable[[], float] | None = None,
     read_static: Callable[[], Schedule | None] = lambda: STATIC,
-    facts: EngineFacts | None = None,
+    facts: VllmFacts | None = None,
     counted: bool = True,
     measuring: bool = True,
 ) -> EngineCoreControl:
+    facts = facts or some_facts()
     return EngineCoreControl(
         scheduler,
-        facts or some_facts(),
+        facts,
+        abilities(facts, has_table=scheduler.lookup is not None, counted=counted),
         read_static=read_static,
         meter=Meter(MAX_NUM_SEQS, max(CANDIDATES)) if counted else None,
         measuring=measuring,

@@ -14,8 +14,8 @@ from outrider_engine.control import core
 from outrider_engine.control.parsing import parse_schedule
 from outrider_engine.control.probe import Probe
 from outrider_engine.control.self_test import SELF_TEST_SECONDS, TrialResult
-from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
+from outrider_engine.vllm_adapter.support import VllmFacts
 from outrider_protocol.control_api import Fence, ProbeOrder, Reason, Refusal, Slice
 from outrider_protocol.cost_model import CostModel
 from outrider_protocol.releases import Runner
@@ -330,7 +330,7 @@ def test_an_engine_without_a_table_takes_none() -> None:
     ],
     ids=["no speculation", "asserts on K", "V2 only", "V2 runner without K", "data parallel"],
 )
-def test_an_engine_that_cannot_follow_k_refuses_with_its_reason(facts: EngineFacts) -> None:
+def test_an_engine_that_cannot_follow_k_refuses_with_its_reason(facts: VllmFacts) -> None:
     control = a_control(FakeScheduler(), facts=facts)
     with pytest.raises(Refusal) as refused:
         control.put(a_push())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.fast_loop_chooser import Choice
 from outrider_engine.control.push import parse_push
-from outrider_engine.control.support import EngineFacts
 from outrider_engine.counting.measure import Step
+from outrider_engine.vllm_adapter.support import VllmFacts
 from outrider_protocol.agreement import Agreement
 from outrider_protocol.control_api import Push, Reason, Refusal, Slice
 from outrider_protocol.engine_state import FastLoopWire
@@ -121,6 +122,18 @@ def test_drafts_are_counted_under_the_k_of_the_step_that_made_them(
     fast_loop.verified("second", drafted=(1, 1, 1, 1, 1), accepted=(1, 1, 0, 0, 0))
     fast_loop.verified("third", drafted=(), accepted=())
     assert told == [("count", 3, 2, (2, 1, 0)), ("count", 5, 2, (1, 1, 0, 0, 0))]
+
+
+def test_a_step_that_verifies_its_own_drafts_is_counted_under_its_own_k(
+    scheduler: FakeScheduler, told: list[tuple[object, ...]]
+) -> None:
+    control = a_control(scheduler, facts=replace(some_facts(), drafts_ahead=False))
+    control.put(a_push(cost_model=a_cost_model()))
+    control.fast_loop.scheduled("prompts", k=3, decoding=0, new_requests=2)
+    control.fast_loop.scheduled("first", k=2, decoding=2, new_requests=0)
+    control.fast_loop.verified("prompts", drafted=(), accepted=())
+    control.fast_loop.verified("first", drafted=(2, 2), accepted=(2, 1))
+    assert told == [("count", 2, 2, (2, 1))]
 
 
 def test_a_step_whose_result_never_came_is_forgotten(
@@ -270,8 +283,8 @@ def test_a_cost_model_that_cannot_be_used_is_refused_by_name_and_the_schedule_ru
     assert detail in str(wire["inactiveDetail"])
 
 
-def facts_of_a_pipeline() -> EngineFacts:
-    return EngineFacts(
+def facts_of_a_pipeline() -> VllmFacts:
+    return VllmFacts(
         engine_version="0.32.0",
         method="draft_model",
         runner=Runner.V1,

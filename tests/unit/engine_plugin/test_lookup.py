@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider_engine.control.lookup import lookup_after_launch
+from outrider_engine.vllm_adapter.support import lookup_after_launch
 from outrider_protocol.releases import Runner
 from tests.unit.engine_plugin.factories import CANDIDATES, MAX_NUM_SEQS, some_facts
 

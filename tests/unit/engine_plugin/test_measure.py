@@ -15,8 +15,8 @@ from tests.unit.engine_plugin.factories import CANDIDATES, MAX_NUM_SEQS
 class Bench:
     """A meter and a clock; steps one after the other, unless a test schedules ahead."""
 
-    def __init__(self) -> None:
-        self.meter = Meter(MAX_NUM_SEQS, max(CANDIDATES))
+    def __init__(self, *, drafts_ahead: bool = True) -> None:
+        self.meter = Meter(MAX_NUM_SEQS, max(CANDIDATES), drafts_ahead=drafts_ahead)
         self.now = 100.0
 
     def schedule(self, key: object, *names: str, k: int, gone: Sequence[str] = (), prefill: int = 0) -> None:
@@ -72,6 +72,21 @@ def test_one_step_after_a_change_of_k_is_mixed() -> None:
     for k in (3, 3, 0, 0, 5, 5):
         bench.step("a", k=k)
     assert {key[1]: cell["steps"] for key, cell in bench.cells().items()} == {3: 2, None: 2, 0: 1, 5: 1}
+
+
+def test_no_step_is_mixed_by_a_change_of_k_where_each_verifies_its_own_drafts() -> None:
+    bench = Bench(drafts_ahead=False)
+    for k in (3, 3, 0, 5):
+        bench.step("a", k=k)
+    assert {key[1]: cell["steps"] for key, cell in bench.cells().items()} == {3: 2, 0: 1, 5: 1}
+
+
+def test_a_step_that_computes_prompts_is_mixed_where_each_verifies_its_own_drafts() -> None:
+    bench = Bench(drafts_ahead=False)
+    key = object()
+    bench.schedule(key, "a", k=3, prefill=10)
+    bench.finish(key)
+    assert [key[1] for key in bench.cells()] == [None]
 
 
 def test_requests_in_their_first_step_agree_with_any_k() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider_engine.control.engine_facts import Room
 from outrider_engine.control.startup_profile import (
     DEEP_CONTEXT,
     MAX_ROUNDS,
@@ -25,7 +26,6 @@ from outrider_engine.control.startup_profile import (
     plan,
 )
 from outrider_engine.control.state import unavailable
-from outrider_engine.control.support import Room
 from outrider_engine.control.verbs import (
     BEGIN_PROFILE,
     BEGIN_VISIT,

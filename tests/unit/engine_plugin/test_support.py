@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider_engine.control.support import EngineFacts, obstacle, refused_k, why_drafter_runs
+from outrider_engine.vllm_adapter.support import VllmFacts, obstacle, refused_k, why_drafter_runs
 from outrider_protocol.methods import K0
 from outrider_protocol.releases import NEWEST_VERSION, Response, Runner, parse_version, response
 from tests.unit.engine_plugin.factories import some_facts
@@ -98,7 +98,7 @@ SKIPPED = pytest.mark.parametrize(
 
 @SKIPPED
 @pytest.mark.parametrize("k0", [K0.AUTO, K0.SKIP])
-def test_a_drafter_that_can_catch_up_is_left_out(facts: EngineFacts, k0: K0) -> None:
+def test_a_drafter_that_can_catch_up_is_left_out(facts: VllmFacts, k0: K0) -> None:
     assert why_drafter_runs(replace(facts, k0=k0)) is None
 
 
@@ -116,7 +116,7 @@ def test_sync_leaves_no_drafter_out() -> None:
     ],
     ids=["asynchronous on V1", "EAGLE", "EAGLE on V2", "adaptive verification"],
 )
-def test_what_was_not_run_yet_is_skipped_only_on_request(facts: EngineFacts) -> None:
+def test_what_was_not_run_yet_is_skipped_only_on_request(facts: VllmFacts) -> None:
     assert "is not tested" in str(why_drafter_runs(facts))
     assert why_drafter_runs(replace(facts, k0=K0.SKIP)) is None
 
@@ -143,7 +143,7 @@ def test_what_was_not_run_yet_is_skipped_only_on_request(facts: EngineFacts) -> 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_drafter_that_cannot_catch_up_follows_every_step(facts: EngineFacts, why: str) -> None:
+def test_a_drafter_that_cannot_catch_up_follows_every_step(facts: VllmFacts, why: str) -> None:
     assert why in str(why_drafter_runs(replace(facts, k0=K0.SKIP)))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.runtimes.vllm.arguments import speculative_config
 from outrider.runtimes.vllm.methods import engine_config, unsupported_reason
-from outrider_engine.control.support import EngineFacts, obstacle
+from outrider_engine.vllm_adapter.support import VllmFacts, obstacle
 from outrider_protocol.k_control import best_runner
 from outrider_protocol.methods import TRAITS, Drafter, Method, Tunability
 from outrider_protocol.releases import RESPONSES, VERSIONS, Runner, Version, variant, version_text
@@ -17,9 +17,9 @@ from tests.unit.plan.factories import a_model
 DRAFTING = [method for method in Method if method is not Method.NONE]
 
 
-def facts(method: Method, version: Version, ranks: int, runner: Runner) -> EngineFacts:
+def facts(method: Method, version: Version, ranks: int, runner: Runner) -> VllmFacts:
     config = engine_config(method)
-    return EngineFacts(
+    return VllmFacts(
         engine_version=f"{version_text(version)}.0",
         method=str(config["method"]),
         runner=runner,

@@ -1,4 +1,7 @@
-"""Which engines can change K while they run, skip their drafter or use a cost model. vLLM is not imported."""
+"""Which engines can change K while they run, skip their drafter or use a cost model, by release.
+
+vLLM is not imported.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
+from outrider_engine.control.engine_facts import Abilities, EngineFacts
+from outrider_protocol.environment import CANDIDATES_VARIABLE
 from outrider_protocol.k_control import KControl, k_control
 from outrider_protocol.methods import K0, TRAITS, Kind, methods_with
 from outrider_protocol.releases import (
@@ -28,47 +33,25 @@ _OBSTACLES: Mapping[Response, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Capacity of an engine in tokens: one request, and the KV cache of all."""
-
-    request: int
-    cache: int
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What an engine was launched with. ``method`` is None without speculation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmFacts(EngineFacts):
+    """What an engine of vLLM was launched with.
 
     recurrent, recurrent_drafter: layers of the target or of the drafter carry a state from token to token.
     windowed_drafter: its attention sees the last tokens only.
     context_parallel: several ranks share the KV cache of a request.
     k0: what the operator asks for, see `K0`.
     shares_cache: its KV cache goes to other engines, or comes from them.
-    simulated: source of the step times of a simulated engine; None for a real one.
-    adaptive_verification: vLLM decides in each step which drafts it verifies.
-    adapters_of: the model's name, where the engine serves LoRA adapters of it; else None.
-    cuda_graphs: vLLM's mode of CUDA graphs by its name; None where it has none.
-    room: None where this release does not report it.
     """
 
-    engine_version: str
-    method: str | None
     runner: Runner
-    max_num_seqs: int
-    num_speculative_tokens: int
     data_parallel_size: int
     parallel_drafting: bool = False
     several_modules: bool = False
-    simulated: str | None = None
-    room: Room | None = None
-    cuda_graphs: str | None = None
     async_scheduling: bool = False
     multimodal: bool = False
     shares_cache: bool = False
-    adapters_of: str | None = None
     recurrent: bool = False
-    adaptive_verification: bool = False
     recurrent_drafter: bool = False
     windowed_drafter: bool = False
     context_parallel: bool = False
@@ -83,6 +66,43 @@ class EngineFacts:
         return None
 
 
+def abilities(facts: VllmFacts, *, has_table: bool, counted: bool) -> Abilities:
+    """What keeps this engine from what the control would do.
+
+    has_table: it was launched with a schedule. counted: vLLM sums up its drafts.
+    """
+    return Abilities(
+        live_tuning=obstacle(facts, has_table=has_table),
+        fast_loop=fast_loop_obstacle(facts, counted=counted),
+        idle_drafter=why_drafter_runs(facts),
+        profile=profile_obstacle(facts),
+        refused_k=refused_k(facts),
+    )
+
+
+def lookup_after_launch(facts: VllmFacts, candidates: str | None) -> list[int] | None:
+    """The lookup of an engine launched without a schedule: each candidate once, the maximum elsewhere.
+
+    With a schedule in its configuration, vLLM drops full CUDA graphs on the V1 runner. They exist for the K
+    of the launch only, so steps of another K run piecewise. Only the scheduler reads the schedule.
+
+    None without candidates, or where this engine cannot change K.
+
+    Raises:
+        ValueError: the candidates are not a list of K for this engine.
+    """
+    if not candidates or facts.runner is not Runner.V1 or obstacle(facts, has_table=True) is not None:
+        return None
+    falling = sorted({int(word) for word in candidates.split(",")}, reverse=True)
+    largest, widest = facts.num_speculative_tokens, facts.max_num_seqs - len(falling) + 1
+    if falling[0] != largest or falling[-1] < 0 or widest < 1:
+        raise ValueError(
+            f"{CANDIDATES_VARIABLE}={candidates}: up to {facts.max_num_seqs} numbers from 0 to {largest}, "
+            "the K of the launch, which has to be among them"
+        )
+    return [0, *[largest] * widest, *falling[1:]]
+
+
 READ_STATES = tuple(method.value for method, traits in TRAITS.items() if traits.reads_states)
 """Their drafters read the target's hidden states besides the text."""
 
@@ -92,7 +112,7 @@ V2_SKIP_SINCE: Version = (0, 32)
 """The first version whose V2 runner gives the K of a step to its drafter."""
 
 
-def why_drafter_runs(facts: EngineFacts) -> str | None:
+def why_drafter_runs(facts: VllmFacts) -> str | None:
     """Why the drafter of this engine runs in steps with K=0; None where they skip it."""
     if facts.k0 is K0.SYNC:
         return "tuning.k0 is Sync"
@@ -105,7 +125,7 @@ def why_drafter_runs(facts: EngineFacts) -> str | None:
     return f"skipping it is not tested for method {facts.method} on the {facts.runner} runner as launched"
 
 
-def skip_obstacle(facts: EngineFacts) -> str | None:
+def skip_obstacle(facts: VllmFacts) -> str | None:
     """Why no step may skip the drafter of this engine; None when it can catch up.
 
     A draft model needs the text alone. EAGLE and MTP need the target's hidden states besides, which are kept
@@ -114,7 +134,7 @@ def skip_obstacle(facts: EngineFacts) -> str | None:
     return next(chain(_obstacles_of_drafter(facts), _obstacles_of_engine(facts)), None)
 
 
-def _obstacles_of_drafter(facts: EngineFacts) -> Iterator[str]:
+def _obstacles_of_drafter(facts: VllmFacts) -> Iterator[str]:
     if facts.method in methods_with(kind=Kind.TEXT):
         yield f"method {facts.method} searches the text, without a model that could be skipped"
     if facts.method not in ("draft_model", *READ_STATES):
@@ -129,7 +149,7 @@ def _obstacles_of_drafter(facts: EngineFacts) -> Iterator[str]:
         yield "the drafter carries a state from token to token, so it cannot catch up"
 
 
-def _obstacles_of_engine(facts: EngineFacts) -> Iterator[str]:
+def _obstacles_of_engine(facts: VllmFacts) -> Iterator[str]:
     if facts.version is None or facts.version not in VERSIONS:
         yield f"vLLM {facts.engine_version} was not checked for it"
     elif facts.runner is Runner.V2 and facts.version < V2_SKIP_SINCE:
@@ -150,7 +170,7 @@ def _obstacles_of_engine(facts: EngineFacts) -> Iterator[str]:
         yield "a drafter cannot catch up on images"
 
 
-def refused_k(facts: EngineFacts) -> dict[int, str]:
+def refused_k(facts: VllmFacts) -> dict[int, str]:
     """K with which this release answers wrongly, and why; empty where none is known.
 
     That is 0, which makes steps without drafts. A drafter that searches the text makes such steps whenever it
@@ -167,7 +187,7 @@ def refused_k(facts: EngineFacts) -> dict[int, str]:
     return dict.fromkeys(range(1, facts.num_speculative_tokens + 1) if searches else (0,), why)
 
 
-def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
+def obstacle(facts: VllmFacts, *, has_table: bool) -> str | None:
     """Why this engine cannot change K while it runs; None when it can."""
     if facts.method is None:
         return "the engine was launched without speculation"
@@ -187,7 +207,7 @@ def obstacle(facts: EngineFacts, *, has_table: bool) -> str | None:
     return None
 
 
-def fast_loop_obstacle(facts: EngineFacts, *, counted: bool) -> str | None:
+def fast_loop_obstacle(facts: VllmFacts, *, counted: bool) -> str | None:
     """Why an engine whose table can change takes no cost model; None where it does.
 
     counted: vLLM sums up its drafts.
@@ -199,7 +219,7 @@ def fast_loop_obstacle(facts: EngineFacts, *, counted: bool) -> str | None:
     return None
 
 
-def profile_obstacle(facts: EngineFacts) -> str | None:
+def profile_obstacle(facts: VllmFacts) -> str | None:
     """Why a startup profile would mislead the tuner; None where it would not."""
     if facts.adaptive_verification:
         return (
