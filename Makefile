@@ -33,11 +33,11 @@ test-attack: ## The operator under the chart's memory limit, while one tenant se
 	$(RUN) pytest tests/attack $(ARGS)
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
-	@$(UP) --until models
+	@$(UP) --until "sglang environment"
 	$(RUN) pytest tests/contract -m "not nightly" --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-v2: ## The V2 runner at length, by Triton's interpreter; needs no cluster. ARGS="-k mtp" and the like
-	@$(UP) --until models
+	@$(UP) --until "sglang environment"
 	$(RUN) pytest tests/contract -m nightly $(ARGS)
 
 test-cluster: ## The tests of a cluster that `make cluster` brought up
@@ -186,7 +186,7 @@ gpu-image: ## Build, start and remove the GPU image on a replacement of its base
 
 contract: ## Check the source of every supported vLLM against the plugin's expectations
 	@$(UP) --until workspace
-	$(RUN) python -m engine_image.testing.contract --write engine_image/testing/contract/result.json
+	$(RUN) python -m engine_image.testing.contract --write engine_image/testing/contract
 	$(RUN) python -m engine_image.testing.contract.reference --write docs/reference/
 
 contract-flags: ## Read the flags of every supported vLLM from its own parser; read the diff

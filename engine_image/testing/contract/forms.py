@@ -1,14 +1,16 @@
-"""What can be expected of vLLM's source, and how each form is verified."""
+"""What can be expected of an engine's source, and how each form is verified."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from engine_image.testing.contract.source import Function, Source, attributes, parameters
-from outrider_protocol.releases import Version
+
+Release: TypeAlias = tuple[int, ...]
+"""Numbers of a version: two of vLLM, three of SGLang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +24,17 @@ class Expectation:
 
     form: Form
     used_by: str
-    since: Version | None = None
-    until: Version | None = None
+    since: Release | None = None
+    until: Release | None = None
 
-    def needed_in(self, version: Version) -> bool:
+    def needed_in(self, version: Release) -> bool:
         """Whether a release has to keep it."""
         begun = self.since is None or version >= self.since
         return begun and (self.until is None or version < self.until)
 
 
 def of(
-    used_by: str, *forms: Form, since: Version | None = None, until: Version | None = None
+    used_by: str, *forms: Form, since: Release | None = None, until: Release | None = None
 ) -> tuple[Expectation, ...]:
     """Several lines for one module."""
     return tuple(Expectation(form, used_by, since, until) for form in forms)
@@ -59,7 +61,7 @@ OK = Finding(Verdict.OK)
 
 
 class Form(Protocol):
-    """One kind of expectation. ``path`` is a file of vLLM."""
+    """One kind of expectation. ``path`` is a file of the engine."""
 
     @property
     def path(self) -> str:

