@@ -23,6 +23,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "operator/outrider/__init__.py": (_MODULE,),
     "engine_image/pyproject.toml": (_TOML,),
     "engine_image/testing/interpreted/pyproject.toml": (_TOML,),
+    "engine_image/testing/sglang_cpu/pyproject.toml": (_TOML,),
     "engine_image/outrider_engine/__init__.py": (_MODULE,),
     "engine_image/protocol/pyproject.toml": (_TOML,),
     "engine_image/protocol/outrider_protocol/__init__.py": (_MODULE,),

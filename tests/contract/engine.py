@@ -249,17 +249,18 @@ def write_limits(folder: Path, *limits: Mapping[str, object]) -> None:
 
 def install_plugin(folder: Path) -> Path:
     """Build the plugin and install it, with its entry points, into a folder of its own."""
-    _install(folder, PLUGIN_SOURCE, PLUGIN_SOURCE / "protocol")
+    install(folder, PLUGIN_SOURCE, PLUGIN_SOURCE / "protocol")
     install_interpreter(folder / _INTERPRETER)
     return folder
 
 
 def install_interpreter(folder: Path) -> None:
     """Install Triton's backend for the interpreter into a folder of its own."""
-    _install(folder, PLUGIN_SOURCE / "testing" / "interpreted")
+    install(folder, PLUGIN_SOURCE / "testing" / "interpreted")
 
 
-def _install(folder: Path, *sources: Path) -> None:
+def install(folder: Path, *sources: Path) -> None:
+    """Build packages of this repository and install them, with their entry points, into a folder."""
     command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
     subprocess.run([*command, "--target", str(folder), *map(str, sources)], check=True)
 

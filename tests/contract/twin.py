@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 
-from engine_image.build import UV
 from outrider.runtimes.vllm.runner import TablePlace
 from tests.contract.engine import (
     CANDIDATES,
@@ -19,11 +17,11 @@ from tests.contract.engine import (
     MODELS,
     PLAIN,
     PLUGIN_SOURCE,
-    PYTHON,
     REQUEST_SECONDS,
     SERVED_NAME,
     Engine,
     Launch,
+    install,
 )
 
 SIMULATED_NAME = "simulated-8b"
@@ -32,8 +30,7 @@ ROUTE = "/outrider/twin/v1"
 
 def install_twin(folder: Path) -> Path:
     """Build the package and install it, with its entry points, into a folder of its own."""
-    command = [UV, "pip", "install", "--quiet", "--no-deps", "--python", str(PYTHON)]
-    subprocess.run([*command, "--target", str(folder), str(PLUGIN_SOURCE / "testing" / "twin")], check=True)
+    install(folder, PLUGIN_SOURCE / "testing" / "twin")
     return folder
 
 

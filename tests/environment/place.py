@@ -61,6 +61,11 @@ class Place:
         return self.cache / "engine-env"
 
     @property
+    def sglang_env(self) -> Path:
+        """SGLang and the packages that `engine_env` lacks, as a folder beside that environment."""
+        return self.cache / "sglang-env"
+
+    @property
     def models(self) -> Path:
         return self.cache / "models"
 

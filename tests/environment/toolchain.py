@@ -118,6 +118,7 @@ def workspace(setup: Setup) -> Stage:
             "engine_image",
             "engine_image/protocol",
             "engine_image/testing/interpreted",
+            "engine_image/testing/sglang_cpu",
             "engine_image/testing/twin",
         )
     ]
@@ -188,6 +189,30 @@ def engine_environment(setup: Setup) -> Stage:
         ),
         needs=("uv",),
         remedy="a Python package index must be reachable and 12 GB free in the cache; run again to resume",
+    )
+
+
+def sglang_environment(setup: Setup) -> Stage:
+    """SGLang's own wheel on top of the engine's environment, which has the torch and transformers for it."""
+    place = setup.place
+    lock = place.root / "engine_image" / "testing" / "sglang_cpu" / "requirements.txt"
+
+    def install(work: Work) -> None:
+        work.progress("SGLang, then bytecode")
+        target = ("--python", place.engine_env / "bin" / "python", "--target", place.sglang_env)
+        work.run(
+            place.uv, "pip", "install", "--quiet", *target, "--no-deps", "--compile-bytecode",
+            "--require-hashes", "--requirement", lock,
+        )  # fmt: skip
+        work.progress("SGLang without its kernels, compiled")
+
+    return Stage(
+        name="sglang environment",
+        run=install,
+        key=lambda: fingerprint(lock),
+        present=(place.sglang_env / "sglang" / "launch_server.py").exists,
+        needs=("models",),
+        remedy="a Python package index must be reachable and 1 GB free in the cache; run again to resume",
     )
 
 

@@ -37,6 +37,7 @@ STAGES = (
     images.base_images,
     toolchain.engine_environment,
     toolchain.models,
+    toolchain.sglang_environment,
     images.project_images,
     toolchain.kubernetes_programs,
     toolchain.cluster_programs,

@@ -1,0 +1,1 @@
+"""SGLang on a CPU without AMX, see `outrider_sglang_cpu.register`."""
