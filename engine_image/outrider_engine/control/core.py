@@ -152,6 +152,12 @@ class EngineCoreControl:
         except Exception as error:  # noqa: BLE001  a fault of the plugin must not end the engine
             self._disable_tuning(error)
 
+    def hook_missing(self, hook: str) -> None:
+        """The engine has no such function to hook, so no schedule is taken."""
+        why = self._obstacles.failed(hook, "this release does not have it", "the engine continues to serve")
+        self._obstacles.forbid(why)
+        self.fast_loop.disable(why)
+
     def measuring_failed(self, error: Exception) -> None:
         """Steps cannot be counted any more. Schedules and leases stay as they are."""
         self._meter, self.startup.meter, self._measuring = None, None, False

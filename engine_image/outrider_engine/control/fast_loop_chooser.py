@@ -156,9 +156,11 @@ class FastLoopChooser:
         loop, step = self._loop, self._flow.ended(key)
         if loop is None or step is None:
             return None
+        first = drafted[0] if drafted else 0
+        # A drafter that searches the text has no draft for some of them, which counts as rejected.
+        requests = max(step.decoding, first) if self._drafts_ahead else first
         if step.asked:
-            # A drafter that searches the text has no draft for some of them, which counts as rejected.
-            loop.count(step.asked, max(step.decoding, drafted[0] if drafted else 0), accepted)
+            loop.count(step.asked, requests, accepted)
         return step.choice
 
     def measured(self, step: Step, choice: Choice | None) -> None:

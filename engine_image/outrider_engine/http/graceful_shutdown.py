@@ -40,22 +40,24 @@ class GracefulShutdown:
     """Progress of the shutdown of this API server.
 
     drain_file: exists while the pod drains; None where nothing drains the pod.
+    ending: whether the engine ends without a call of `stop`.
     """
 
-    def __init__(self, drain_file: Path | None) -> None:
+    def __init__(self, drain_file: Path | None, *, ending: Callable[[], bool] = lambda: False) -> None:
+        self._ending = ending
         self._drain_file = drain_file
         self._stopped = False
         self._under_way = 0
 
     @property
     def stopped(self) -> bool:
-        """Whether vLLM is ending its engine."""
-        return self._stopped
+        """Whether the engine is ending."""
+        return self._stopped or self._ending()
 
     @property
     def draining(self) -> bool:
         """Whether clients are to go elsewhere."""
-        return self._stopped or (self._drain_file is not None and self._drain_file.exists())
+        return self.stopped or (self._drain_file is not None and self._drain_file.exists())
 
     @contextmanager
     def request(self) -> Iterator[None]:

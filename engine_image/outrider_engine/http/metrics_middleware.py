@@ -1,4 +1,4 @@
-"""Adds the plugin's metrics to the answer of vLLM's own ``/metrics``."""
+"""Adds the plugin's metrics to the answer of the engine's own ``/metrics``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ class MetricsMiddleware:
         if not _asks_for_metrics(scope):
             return await self._app(scope, receive, send)
         text = await self._text()
-        # Text cannot be added to a compressed answer, so none is requested.
-        headers = [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]
+        # Text cannot be added to a compressed answer, nor to OpenMetrics, so none is requested.
+        headers = [pair for pair in scope["headers"] if pair[0].lower() not in _CHOICES]
         answer = _Answer(send, text)
         return await self._app({**scope, "headers": headers}, receive, answer.send)
+
+
+_CHOICES = (b"accept", b"accept-encoding")
+"""Headers by which a client chooses the form of the answer. Without them it is plain text."""
 
 
 class _Answer:

@@ -7,17 +7,15 @@ schedules the next step before it updates from the last. ``post_step`` takes the
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from outrider_engine.control.core import EngineCoreControl
 from outrider_engine.control.limit_rules import LimitRules, limits_file
-from outrider_engine.control.parsing import parse_schedule
+from outrider_engine.control.settings import measures_at_start, read_static_schedule
 from outrider_engine.control.verbs import answer
 from outrider_engine.counting.measure import Meter
 from outrider_engine.vllm_adapter.engine_config import facts_of
@@ -25,14 +23,10 @@ from outrider_engine.vllm_adapter.scheduler import ScheduledStep, Scheduler
 from outrider_engine.vllm_adapter.step_hooks import StepHooks
 from outrider_engine.vllm_adapter.support import abilities, lookup_after_launch
 from outrider_engine.vllm_adapter.wrapping import wrap
-from outrider_protocol.control_api import Reason, Refusal
-from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE, STATIC_SCHEDULE_VARIABLE
+from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE
 from outrider_protocol.methods import K0
-from outrider_protocol.schedule import Schedule
 
 logger = logging.getLogger("vllm.outrider")
-
-MEASURE_VARIABLE = "OUTRIDER_MEASURE"
 
 UTILITY_METHOD = "outrider_run"
 """Method of the engine core that runs every verb."""
@@ -74,22 +68,6 @@ def _run_verb(engine_core: Any, verb: str, payload: object) -> dict[str, object]
     return answer(None, why, verb, payload)
 
 
-def read_static_table() -> Schedule | None:
-    """The static schedule of the configured file; None when no file is configured.
-
-    Raises:
-        OSError: the file cannot be read.
-        Refusal: it holds no schedule.
-    """
-    path = os.environ.get(STATIC_SCHEDULE_VARIABLE)
-    if not path:
-        return None
-    try:
-        return parse_schedule(json.loads(Path(path).read_bytes()))
-    except ValueError as error:
-        raise Refusal(Reason.MALFORMED, f"{path} is not JSON") from error
-
-
 def hooks_for(scheduler: Any) -> StepHooks:
     """The control of a new scheduler, with its hooks. Raises where the engine has another shape."""
     k0 = K0(os.environ.get(K0_VARIABLE, K0.AUTO))
@@ -102,9 +80,9 @@ def hooks_for(scheduler: Any) -> StepHooks:
         ours,
         facts,
         able,
-        read_static=read_static_table,
+        read_static=read_static_schedule,
         meter=Meter(facts.max_num_seqs, facts.num_speculative_tokens) if ours.sums_up_drafts else None,
-        measuring=os.environ.get(MEASURE_VARIABLE) != "0",
+        measuring=measures_at_start(),
         drafter_skip=drafter_skip,
         limit_rules=LimitRules(limits_file(os.environ)),
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from outrider_engine.control.core import EngineCoreControl
+from outrider_engine.control.settings import MEASURE_VARIABLE
 from outrider_engine.control.verbs import (
     BEGIN_PROFILE,
     BEGIN_SELF_TEST,
@@ -29,7 +30,6 @@ from outrider_engine.counting.measure import MAX_WAITING
 from outrider_engine.idle_drafter.drafter_skip import SKIP, DrafterOrder
 from outrider_engine.plugin import register
 from outrider_engine.vllm_adapter.engine_config import facts_of
-from outrider_engine.vllm_adapter.engine_core import MEASURE_VARIABLE
 from outrider_engine.vllm_adapter.scheduler import ORDER
 from outrider_protocol.control_api import Push, Reason, Refusal, Slice
 from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE, STATIC_SCHEDULE_VARIABLE

@@ -1,0 +1,1 @@
+"""SGLang plugin: the control API of `outrider_engine` in SGLang's scheduler and HTTP server."""

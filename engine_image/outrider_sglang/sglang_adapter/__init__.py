@@ -1,0 +1,1 @@
+"""Every inner name of SGLang that the plugin uses, one module per seam."""
