@@ -34,6 +34,8 @@ class Target(StrEnum):
     CPU = "cpu"
     TWIN = "twin"
     """The image of the CPU with the simulated engine on top."""
+    SGLANG_CPU = "sglang-cpu"
+    """The image of the CPU with what SGLang needs there, for tests. SGLang comes as a volume."""
     PLUGIN = "plugin"
     """The plugin alone, which an init container copies beside vLLM's own image."""
 
@@ -42,6 +44,7 @@ DOCKERFILES: Mapping[Target, Path] = {
     Target.GPU: ROOT / "engine_image" / "Dockerfile",
     Target.CPU: ROOT / "engine_image" / "Dockerfile.cpu",
     Target.TWIN: ROOT / "engine_image" / "testing" / "twin" / "Dockerfile",
+    Target.SGLANG_CPU: ROOT / "engine_image" / "testing" / "sglang_cpu" / "Dockerfile",
     Target.PLUGIN: ROOT / "engine_image" / "Dockerfile.plugin",
 }
 PLUGIN = ("outrider-engine", "outrider-protocol")
@@ -49,9 +52,12 @@ PACKAGES: Mapping[Target, tuple[str, ...]] = {
     Target.GPU: PLUGIN,
     Target.CPU: PLUGIN,
     Target.TWIN: ("outrider-twin",),
+    Target.SGLANG_CPU: ("outrider-sglang-cpu",),
     Target.PLUGIN: PLUGIN,
 }
 """What each image adds to its base, the plugin itself first."""
+ON_TOP = (Target.TWIN, Target.SGLANG_CPU)
+"""Images that extend the one of the CPU."""
 _ARGUMENTS: Mapping[str, str] = {"outrider_protocol": "PROTOCOL"}
 """Package -> beginning of its build arguments; PLUGIN for any other."""
 
@@ -83,7 +89,7 @@ VLLM_IMAGE = "vllm/vllm-openai"
 
 
 DEFAULT_VERSIONS: Mapping[Target, str] = {Target.GPU: DEFAULT, Target.CPU: CPU}
-"""Which vLLM an image has by default. The simulated engine has that of its base, the plugin alone none."""
+"""Which vLLM an image has by default. Images on top of another have that of it, the plugin alone none."""
 
 
 def default_base(target: Target) -> str | None:
@@ -125,9 +131,9 @@ def library_commands(
 ) -> tuple[Sequence[str], ...]:
     """Bring the folder of libraries into a build's context, by the hashes of the lock. Run them in `ROOT`.
 
-    The simulated engine has those of its base image. processor: of the image, as Python calls it.
+    Images on top of another have those of their base. processor: of the image, as Python calls it.
     """
-    if target is Target.TWIN:
+    if target in ON_TOP:
         return ()
     lock = str(context / "requirements.txt")
     left_out = [word for package in _OF_VLLM for word in ("--prune", package)]
@@ -163,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tag", required=True, help="name of the image")
     parser.add_argument("--vllm-version", help=f"default: {DEFAULT}, or {CPU} on CPU")
     parser.add_argument(
-        "--base", help="another base image, best with its digest; `twin`: tag of the CPU engine"
+        "--base", help="another base image, best with its digest; `twin`, `sglang-cpu`: tag of the CPU engine"
     )
     parser.add_argument(
         "--platform",
@@ -172,8 +178,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     base, version = options.base, options.vllm_version or DEFAULT_VERSIONS.get(options.target)
-    if base is None and options.target is Target.TWIN:
-        parser.error("`twin` needs --base: the tag of the CPU engine that it extends")
+    if base is None and options.target in ON_TOP:
+        parser.error(f"`{options.target}` needs --base: the tag of the CPU engine that it extends")
     if base is None and options.target is Target.GPU:
         base = by_digest(f"{VLLM_IMAGE}:v{version}")
     published = options.target in (Target.GPU, Target.PLUGIN)

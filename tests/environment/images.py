@@ -27,6 +27,7 @@ from tests.environment.place import (
     PLUGIN_IMAGE,
     PROMETHEUS_IMAGE,
     PYTHON_IMAGE,
+    SGLANG_IMAGE,
     STOCK_IMAGE,
     TWIN_IMAGE,
     Place,
@@ -209,12 +210,14 @@ def project_images(setup: Setup) -> Stage:
     )
     engine = [place.root / "engine_image" / name for name in parts] + [place.root / "uv.lock"]
     twin = [place.root / "engine_image" / "testing" / "twin"]
+    sglang = [place.root / "engine_image" / "testing" / "sglang_cpu"]
 
     def contents() -> dict[str, str]:
         found = {OPERATOR_IMAGE: fingerprint(*operator), ENGINE_IMAGE: fingerprint(*engine)}
         # Stages of one file, and the same wheels: what changes one mostly changes all.
         found |= dict.fromkeys((STOCK_IMAGE, PLUGIN_IMAGE), found[ENGINE_IMAGE])
-        return {**found, TWIN_IMAGE: fingerprint(*engine, *twin)}
+        found[TWIN_IMAGE] = fingerprint(*engine, *twin)
+        return {**found, SGLANG_IMAGE: fingerprint(*engine, *sglang)}
 
     def engine_image(work: Work, tag: str, target: Target, base: str) -> None:
         work.progress(target)
@@ -244,6 +247,7 @@ def project_images(setup: Setup) -> Stage:
             _build(setup, work, OPERATOR_IMAGE, context, contents()[OPERATOR_IMAGE], BASE=PYTHON_IMAGE)
         engine_image(work, ENGINE_IMAGE, Target.CPU, DEBIAN_IMAGE)
         engine_image(work, TWIN_IMAGE, Target.TWIN, ENGINE_IMAGE)
+        engine_image(work, SGLANG_IMAGE, Target.SGLANG_CPU, ENGINE_IMAGE)
         engine_image(work, PLUGIN_IMAGE, Target.PLUGIN, DEBIAN_IMAGE)
         work.progress("operator, engines and plugin")
 

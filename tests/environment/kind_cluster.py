@@ -12,6 +12,7 @@ from tests.environment.place import (
     OPERATOR_IMAGE,
     PLUGIN_IMAGE,
     PROMETHEUS_IMAGE,
+    SGLANG_IMAGE,
     STOCK_IMAGE,
     TWIN_IMAGE,
 )
@@ -20,7 +21,7 @@ from tests.environment.runner import Stage, Work
 
 LOADED_TOGETHER = (
     (OPERATOR_IMAGE,),
-    (STOCK_IMAGE, ENGINE_IMAGE, TWIN_IMAGE),
+    (STOCK_IMAGE, ENGINE_IMAGE, TWIN_IMAGE, SGLANG_IMAGE),
     (PLUGIN_IMAGE,),
     (PROMETHEUS_IMAGE,),
     (ADAPTER_IMAGE,),
@@ -168,7 +169,7 @@ def volumes(setup: Setup) -> Stage:
         run=apply,
         key=lambda: fingerprint(_cluster_id(setup), manifest),
         present=lambda: setup.shell.succeeds("kubectl", *claims),
-        needs=("cluster", "models", "engine environment"),
+        needs=("cluster", "models", "engine environment", "sglang environment"),
         remedy=POD_REMEDY,
     )
 

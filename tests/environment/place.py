@@ -21,6 +21,7 @@ CLUSTER = "outrider"
 OPERATOR_IMAGE = "outrider/operator:dev"
 ENGINE_IMAGE = "outrider/engine-cpu:dev"
 TWIN_IMAGE = "outrider/engine-twin:dev"
+SGLANG_IMAGE = "outrider/engine-sglang:dev"
 PLUGIN_IMAGE = "outrider/plugin:dev"
 STOCK_IMAGE = f"outrider/vllm-cpu:v{CPU}"
 """vLLM without Outrider's plugin, in place of vLLM's own image."""
@@ -62,8 +63,8 @@ class Place:
 
     @property
     def sglang_env(self) -> Path:
-        """SGLang and the packages that `engine_env` lacks, as a folder beside that environment."""
-        return self.cache / "sglang-env"
+        """SGLang and the packages that `engine_env` lacks, in a folder of it, which pods have mounted."""
+        return self.engine_env / "sglang"
 
     @property
     def models(self) -> Path:

@@ -1,4 +1,4 @@
-"""The contract with SGLang: every supported release keeps it, and no file of the plugin is without one."""
+"""The contract with SGLang: every supported release keeps it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from engine_image.testing.contract.sglang_expectations import SGLANG_EXPECTATION
 from engine_image.testing.contract.source import Source
 from engine_image.testing.contract.wheels import SUPPORTED_SGLANG
 
+ENGINE_IMAGE = Path(__file__).parents[3] / "engine_image"
+
 
 @pytest.fixture
 def kept() -> Result:
@@ -21,6 +23,11 @@ def kept() -> Result:
 def test_no_expectation_stands_twice() -> None:
     texts = [expectation.form.text() for expectation in SGLANG_EXPECTATIONS]
     assert sorted(set(texts)) == sorted(texts)
+
+
+def test_every_module_that_is_named_exists() -> None:
+    used_by = {expectation.used_by for expectation in SGLANG_EXPECTATIONS}
+    assert [name for name in used_by if name.endswith(".py") and not (ENGINE_IMAGE / name).exists()] == []
 
 
 def test_the_kept_result_is_about_these_expectations_and_releases(kept: Result) -> None:

@@ -20,6 +20,7 @@ OWN_IMAGES = "outrider/"
 """Built from here, so there is no digest of a registry."""
 NO_DEFAULT = {
     "engine_image/Dockerfile": "engine_image.build passes vLLM's image by the digest of its tag",
+    "engine_image/testing/sglang_cpu/Dockerfile": "engine_image.build asks for --base, an image of ours",
     "engine_image/testing/twin/Dockerfile": "engine_image.build asks for --base, an image of ours",
     "tests/environment/node/Dockerfile": "an image that tests/environment/images.py built before",
     "tests/environment/images/node-base/Dockerfile": "likewise",
