@@ -40,6 +40,10 @@ class LookupOrder:
 
     lookup: list[int]
 
+    def reach(self, scheduler: Scheduler) -> None:
+        """Put the lookup in force on this rank."""
+        scheduler.adopt(self.lookup)
+
 
 @dataclass(frozen=True, slots=True)
 class Rank:
@@ -150,7 +154,7 @@ def _process_input_requests(original: Callable[..., Any], scheduler: Any, reques
     if requests and any(isinstance(request, LookupOrder) for request in requests):
         for request in requests:
             if isinstance(request, LookupOrder) and _process.rank is not None:
-                _process.rank.scheduler.adopt(request.lookup)
+                request.reach(_process.rank.scheduler)
         requests = [request for request in requests if not isinstance(request, LookupOrder)]
     return original(scheduler, requests)
 

@@ -19,6 +19,10 @@ _MESSAGES = f"{_SRT}/managers/io_struct.py"
 _TOKENIZER = f"{_SRT}/managers/tokenizer_manager.py"
 _ARGUMENTS = f"{_SRT}/server_args.py"
 _HTTP = f"{_SRT}/entrypoints/http_server.py"
+_FIELDS = f"{_SRT}/arg_groups/fields"
+_IPC = f"{_SRT}/managers/scheduler_components/ipc_channels.py"
+_SENDER = f"{_SRT}/managers/scheduler_components/output_sender.py"
+_MODES = f"{_SRT}/model_executor/forward_batch_info.py"
 _METRICS = f"{_SRT}/observability/metrics_collector.py"
 _SPECULATION = f"{_SRT}/arg_groups/speculative_hook.py"
 _INTERNAL_STATE = f"{_SRT}/managers/scheduler_components/internal_state.py"
@@ -32,6 +36,8 @@ SGLANG_EXPECTATIONS: tuple[Expectation, ...] = (
         "outrider_sglang/sglang_adapter/hooks.py",
         Names(_PLUGINS, ("sglang.srt.plugins",)),
         Says(_PLUGINS, "load_plugins", "HookRegistry.apply_hooks()"),
+        Defines(_REGISTRY, "HookRegistry"),
+        Defines(_REGISTRY, "HookType"),
         Defines(_REGISTRY, "HookRegistry.register", takes=("cls", "target", "hook", "hook_type")),
         Defines(_REGISTRY, "HookRegistry.apply_hooks", takes=("cls",)),
         Holds(_REGISTRY, "HookType", ("AROUND",)),
@@ -68,7 +74,22 @@ SGLANG_EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(_SCHEDULER, "Scheduler.run_batch", takes=("self", "batch")),
         Defines(_SCHEDULER, "Scheduler.process_batch_result", takes=("self", "batch", "result")),
         Defines(_SCHEDULER, "Scheduler.handle_dumper_control", takes=("self", "recv_req")),
+        Defines(_SCHEDULER, "Scheduler.run_event_loop", takes=("self",)),
+        Defines(_SCHEDULER, "Scheduler.process_input_requests", takes=("self", "recv_reqs")),
         Defines(_RECEIVER, "SchedulerRequestReceiver._pull_raw_reqs", takes=("self",)),
+        Says(_RECEIVER, "SchedulerRequestReceiver._pull_raw_reqs", "recv_reqs = None"),
+        Says(
+            _RECEIVER,
+            "SchedulerRequestReceiver.recv_requests",
+            "recv_reqs = self._broadcast_reqs_across_ranks(recv_reqs, local_reqs)",
+        ),
+    ),
+    *of(
+        "outrider_sglang/sglang_adapter/channel.py",
+        Defines(_MESSAGES, "DumperControlReqOutput"),
+        Holds(_SCHEDULER, "Scheduler", ("ipc_channels",)),
+        Holds(_IPC, "SchedulerIpcChannels", ("send_to_tokenizer",)),
+        Defines(_SENDER, "SenderWrapper.send_output", takes=("self", "output", "recv_obj")),
     ),
     *of(
         "outrider_sglang/sglang_adapter/launch_facts.py",
@@ -79,6 +100,10 @@ SGLANG_EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(_SCHEDULER, "Scheduler", ("max_total_num_tokens",)),
         Holds(_EAGLE, "EAGLEWorkerV2", ("adaptive_controller", "speculative_num_steps")),
         Holds(_EAGLE, "EAGLEWorkerV2", ("speculative_num_draft_tokens",)),
+        Holds(f"{_SRT}/configs/model_config.py", "ModelConfig", ("context_len",)),
+        Holds(f"{_FIELDS}/spec.py", "Spec", ("speculative_algorithm", "speculative_eagle_topk")),
+        Holds(f"{_FIELDS}/parallel.py", "Parallel", ("dp_size", "pp_size")),
+        Holds(f"{_FIELDS}/disagg.py", "Disagg", ("disaggregation_mode",)),
     ),
     *of(
         "outrider_sglang/sglang_adapter/scheduler.py",
@@ -86,6 +111,7 @@ SGLANG_EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(_BATCH, "ScheduleBatch", ("reqs", "forward_mode", "extend_num_tokens")),
         Holds(_BATCH, "Req", ("rid", "seqlen", "output_ids", "finished", "is_retracted")),
         Holds(_UTILS, "GenerationBatchResult", ("num_correct_drafts_per_req_cpu",)),
+        Holds(_MODES, "ForwardMode", ("is_decode", "is_extend")),
         Says(
             _EAGLE,
             "EAGLEWorkerV2.activate_step_by_batch",
@@ -97,11 +123,15 @@ SGLANG_EXPECTATIONS: tuple[Expectation, ...] = (
         Defines(_ARGUMENTS, "PortArgs.init_new"),
         Defines(_HTTP, "_setup_and_run_http_server", takes=("server_args", "tokenizer_manager")),
         Imports(_HTTP, "app"),
+        Holds(f"{_FIELDS}/serving.py", "Serving", ("tokenizer_worker_num",)),
     ),
     *of(
         "outrider_sglang/sglang_adapter/engine_cores.py",
         Holds(_TOKENIZER, "TokenizerManager", ("served_model_name", "gracefully_exit")),
         Holds(_TOKENIZER, "TokenizerManager", ("dumper_control", "generate_request", "abort_request")),
+        Defines(_MESSAGES, "DumperControlReqInput"),
+        Defines(_MESSAGES, "GenerateReqInput"),
+        Names(_TOKENIZER, ("output_ids", "output_top_logprobs")),
         Holds(_MESSAGES, "DumperControlReqInput", ("method", "body")),
         Holds(_MESSAGES, "DumperControlReqOutput", ("success", "response", "error")),
         Holds(_MESSAGES, "GenerateReqInput", ("rid", "input_ids", "sampling_params", "log_metrics")),

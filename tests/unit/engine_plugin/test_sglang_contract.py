@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from engine_image.testing.contract.result import SGLANG_RESULT_FILE, Result
 from engine_image.testing.contract.sglang_expectations import SGLANG_EXPECTATIONS
 from engine_image.testing.contract.source import Source
 from engine_image.testing.contract.wheels import SUPPORTED_SGLANG
+from tests.unit.engine_plugin.names_used import Engine, unexpected, uses
+
+PLUGIN = Path(__file__).parents[3] / "engine_image" / "outrider_sglang"
+ADAPTER = sorted(PLUGIN.glob("sglang_adapter/*.py"))
+SGLANG = Engine("sglang", frozenset({"_sglang_scheduler", "_tokenizer_manager"}), SGLANG_EXPECTATIONS)
 
 ENGINE_IMAGE = Path(__file__).parents[3] / "engine_image"
 
@@ -55,3 +61,13 @@ def test_names_of_another_package_are_followed_through_its_imports(tmp_path: Pat
         Defines("sglang/base.py", "Base.steps", takes=("self", "size")).verify(source).verdict is Verdict.OK
     )
     assert Says("sglang/base.py", "Base.steps", "return 0").verify(source).verdict is Verdict.CHANGED
+
+
+@pytest.mark.parametrize("module", ADAPTER, ids=lambda path: path.name)
+def test_the_contract_covers_every_name_of_sglang_that_the_plugin_uses(module: Path) -> None:
+    assert unexpected(ast.parse(module.read_text()), SGLANG) == []
+
+
+def test_no_other_room_imports_sglang_or_knows_its_objects() -> None:
+    others = set(PLUGIN.rglob("*.py")).difference(ADAPTER)
+    assert [path for path in others if any(uses(ast.parse(path.read_text()), SGLANG))] == []

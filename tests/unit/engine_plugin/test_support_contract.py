@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from engine_image.testing.contract.result import Result
 from engine_image.testing.contract.source import Source
 from engine_image.testing.contract.wheels import SUPPORTED
 from outrider_protocol.releases import OLDEST_VERSION, VERSIONS, parse_version
+from tests.unit.engine_plugin.names_used import Engine, unexpected, uses
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "engine_image" / "outrider_engine"
@@ -144,105 +144,13 @@ def test_every_version_that_the_planner_takes_was_checked() -> None:
     assert set(VERSIONS) <= checked
 
 
-# What the plugin uses of vLLM. Its objects have no types here, so the plugin calls them Any; every
-# attribute that is read from such a parameter, or from what was read from it, must be expected.
+# What the plugin uses of vLLM.
 
-PLAIN = frozenset(name for kind in (dict, list, set, str, tuple) for name in dir(kind))
-"""Methods of Python's own containers, which vLLM's objects hold."""
-
-TENSOR = frozenset(
-    {
-        *("device", "diff", "dtype", "long", "masked_fill", "new_tensor", "new_zeros", "repeat_interleave"),
-        *("to", "tolist", "wait_stream"),
-    }
+VLLM = Engine(
+    "vllm",
+    frozenset({"_engine_client", "_vllm_scheduler", "_vllm_output", "_vllm_proposer"}),
+    EXPECTATIONS,
 )
-"""Attributes of torch's tensors and streams."""
-
-
-def uses(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and name of every import from vLLM, and of every attribute of an object of vLLM."""
-    for node in ast.walk(module):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "vllm":
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from attributes_of_vllm(node, known_as_any(node))
-    fields = {
-        f"self.{name}" for name in ("_engine_client", "_vllm_scheduler", "_vllm_output", "_vllm_proposer")
-    }
-    yield from attributes_of_vllm(module, fields)
-
-
-def known_as_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Parameters that are Any, the module vllm, and what is assigned or looped over from them."""
-    given = [*function.args.args, *function.args.kwonlyargs]
-    names = {each.arg for each in given if each.annotation and ast.unparse(each.annotation) == "Any"}
-    names |= {
-        a.name for n in ast.walk(function) if isinstance(n, ast.Import) for a in n.names if a.name == "vllm"
-    }
-    grown = True
-    while grown:
-        found = {
-            target.id
-            for bound, value in bindings(function)
-            if rooted(value, names)
-            for target in ast.walk(bound)
-            if isinstance(target, ast.Name)
-        }
-        grown = not found <= names
-        names |= found
-    return names
-
-
-def bindings(function: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            pairs = zip_targets(node.targets[0], node.value)
-            yield from pairs
-        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            yield node.target, node.iter
-
-
-def zip_targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.AST, ast.expr]]:
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        yield from zip(target.elts, value.elts, strict=True)
-    else:
-        yield target, value
-
-
-def rooted(node: ast.expr, names: set[str]) -> bool:
-    """Whether an expression is such a name, or was reached from one by attributes, items and calls."""
-    while True:
-        if ast.unparse(node) in names:
-            return True
-        match node:
-            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Await(value=inner):
-                node = inner
-            case ast.Call(func=ast.Attribute(value=inner)):
-                node = inner
-            case _:
-                return False
-
-
-def attributes_of_vllm(scope: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(scope):
-        match node:
-            case ast.Attribute(value=value, attr=name, ctx=ast.Load()) if rooted(value, names):
-                yield node.lineno, name
-            case ast.Call(
-                func=ast.Name(id="getattr" | "wrap"), args=[value, ast.Constant(value=str(name)), *_]
-            ):
-                if rooted(value, names):
-                    yield node.lineno, name
-
-
-def unexpected(module: ast.Module) -> list[str]:
-    expected = frozenset[str]().union(*(expectation.form.covers for expectation in EXPECTATIONS))
-    own = {n.name for n in ast.walk(module) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return sorted(
-        {f"{line}: {name}" for line, name in uses(module) if name not in expected | own | PLAIN | TENSOR}
-    )
-
-
 ADAPTER = sorted(PLUGIN.glob("vllm_adapter/*.py"))
 APART = {"http/server.py"}
 """It knows objects of uvicorn."""
@@ -250,12 +158,12 @@ APART = {"http/server.py"}
 
 @pytest.mark.parametrize("module", ADAPTER, ids=lambda path: path.name)
 def test_the_contract_covers_every_name_of_vllm_that_the_plugin_uses(module: Path) -> None:
-    assert unexpected(ast.parse(module.read_text())) == []
+    assert unexpected(ast.parse(module.read_text()), VLLM) == []
 
 
 def test_no_other_room_imports_vllm_or_knows_its_objects() -> None:
     others = set(PLUGIN.rglob("*.py")).difference(ADAPTER)
-    knowing = {path for path in others if any(uses(ast.parse(path.read_text())))}
+    knowing = {path for path in others if any(uses(ast.parse(path.read_text()), VLLM))}
     assert {str(path.relative_to(PLUGIN)) for path in knowing} == APART
 
 
@@ -273,7 +181,7 @@ def test_no_other_room_imports_vllm_or_knows_its_objects() -> None:
     ],
 )
 def test_a_name_without_an_expectation_is_found(code: str) -> None:
-    assert [line.partition(": ")[2] for line in unexpected(ast.parse(code))] in (
+    assert [line.partition(": ")[2] for line in unexpected(ast.parse(code), VLLM)] in (
         ["NoSuchCore"],
         ["no_such_field"],
         ["no_such_call"],

@@ -113,7 +113,7 @@ def test_a_follower_takes_the_lookup_of_the_leader_when_the_leader_does(
     assert leader.steps(1) == max(CANDIDATES), "what the follower has not got is not in force"
     assert leader.order() is None, "each lookup travels once"
     for rank in (leader, follower):
-        rank.scheduler.adopt(order.lookup)
+        order.reach(rank.scheduler)
     assert [rank.steps(size) for rank in (leader, follower) for size in (1, 3)] == [1, 0, 1, 0]
 
 
