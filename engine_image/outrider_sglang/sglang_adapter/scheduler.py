@@ -131,4 +131,5 @@ class Reading(NamedTuple):
 
 
 def _output_tokens(requests: Sequence[Any]) -> int:
-    return sum(len(request.output_ids) for request in requests)
+    # SGLang keeps what the last round accepts beyond the end of an answer.
+    return sum(len(request.output_ids_through_stop) for request in requests)

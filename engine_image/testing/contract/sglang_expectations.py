@@ -110,6 +110,7 @@ SGLANG_EXPECTATIONS: tuple[Expectation, ...] = (
         Holds(_SCHEDULER, "Scheduler", ("running_batch", "waiting_queue")),
         Holds(_BATCH, "ScheduleBatch", ("reqs", "forward_mode", "extend_num_tokens")),
         Holds(_BATCH, "Req", ("rid", "seqlen", "output_ids", "finished", "is_retracted")),
+        Holds(_BATCH, "Req", ("output_ids_through_stop",)),
         Holds(_UTILS, "GenerationBatchResult", ("num_correct_drafts_per_req_cpu",)),
         Holds(_MODES, "ForwardMode", ("is_decode", "is_extend")),
         Says(

@@ -37,6 +37,11 @@ class Request:
     output_ids: list[int] = field(default_factory=list)
     ended: bool = False
     is_retracted: bool = False
+    finished_len: int | None = None
+
+    @property
+    def output_ids_through_stop(self) -> list[int]:
+        return self.output_ids[: self.finished_len]
 
     @property
     def seqlen(self) -> int:

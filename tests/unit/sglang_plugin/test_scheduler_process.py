@@ -168,6 +168,15 @@ def test_a_request_that_has_ended_drafts_nothing_that_counts() -> None:
     assert cell["emittedTokens"] == 2
 
 
+def test_tokens_beyond_the_end_of_an_answer_are_not_emitted() -> None:
+    engine, request = Engine(), Request("a")
+    engine.put(3)
+    launched = engine.launch(request)
+    request.finished_len = 2
+    engine.finish(launched, [3])
+    assert engine.cells()[1, 3]["emittedTokens"] == 2
+
+
 def test_a_batch_of_prompts_belongs_to_no_k() -> None:
     engine = Engine()
     engine.finish(engine.launch(Request("a"), Request("b"), prompts=20))
