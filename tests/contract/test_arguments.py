@@ -12,7 +12,7 @@ import yaml
 
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
-from outrider.runtimes.vllm.flags import FLAGS, SHORT, known
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.releases import CPU_RELEASE, DEFAULT_RELEASE, parse_version
 from tests.contract import engine_process
 from tests.unit.plan.factories import a_model, a_plan, arguments
@@ -94,10 +94,10 @@ def test_the_flags_that_are_known_are_those_of_the_parser() -> None:
     """The engine of these tests is one of the releases of which they were read."""
     names = json.loads(printed("-c", _NAMES))
     long = {name[2:] for name in names if name.startswith("--")} - {"help"}
-    assert {name for name in long if not known(name, VERSION)} == set()
+    assert {name for name in long if not FLAGS.known(name, VERSION)} == set()
     release = parse_version(VERSION)
-    assert {name for name, flag in FLAGS.items() if flag.since <= release <= flag.until} <= long
-    assert {name[1:] for name in names if not name.startswith("--")} - {"h"} <= set(SHORT)
+    assert {name for name, flag in FLAGS.flags.items() if flag.is_in(release)} <= long
+    assert {name[1:] for name in names if not name.startswith("--")} - {"h"} <= set(FLAGS.short)
 
 
 def test_no_short_flags_and_nested_yaml_mean_what_the_spec_says() -> None:

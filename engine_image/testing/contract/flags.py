@@ -59,6 +59,11 @@ def render(releases: Mapping[str, Parser]) -> str:
 
     releases: ``0.33`` -> its parser, oldest release first.
     """
+    return _HEAD + render_forms(releases)
+
+
+def render_forms(releases: Mapping[str, Parser]) -> str:
+    """The flags of each form with their releases, as assignments. releases: oldest first."""
     forms: dict[str, str] = {}
     seen: dict[str, list[str]] = {}
     short: dict[str, str] = {}
@@ -84,7 +89,7 @@ def render(releases: Mapping[str, Parser]) -> str:
         "SHORT": [f"{name}={meant}" for name, meant in sorted(short.items())],
         "OPPOSITES": [f"{n}={m}" for n, m in sorted(opposites.items()) if not n.startswith("no-")],
     }
-    return _HEAD + "".join(_block(name, words) for name, words in {**groups, **pairs}.items())
+    return "".join(block(name, words) for name, words in {**groups, **pairs}.items() if words)
 
 
 def _word(name: str, seen: Sequence[str], known: Sequence[str]) -> str:
@@ -94,7 +99,8 @@ def _word(name: str, seen: Sequence[str], known: Sequence[str]) -> str:
     return f"{name}:{since}-{until}" if since or until else name
 
 
-def _block(name: str, words: Sequence[str]) -> str:
+def block(name: str, words: Sequence[str]) -> str:
+    """An assignment of words in one text."""
     lines = textwrap.wrap(" ".join(words), 106, break_long_words=False, break_on_hyphens=False)
     return f'\n{name} = """\n' + "\n".join(lines) + '\n"""\n'
 

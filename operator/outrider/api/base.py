@@ -157,10 +157,11 @@ class ApiModel(BaseModel):
 
     @classmethod
     def rules(cls) -> dict[str, Rule]:
-        """Return the rules of this class by method name, in their order."""
+        """Return the rules of this class by method name, in their order, after those of its bases."""
         return {
             name: getattr(method, _ATTRIBUTE)
-            for name, method in vars(cls).items()
+            for each in reversed(cls.__mro__)
+            for name, method in vars(each).items()
             if hasattr(method, _ATTRIBUTE)
         }
 

@@ -6,19 +6,18 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from outrider.api.base import ApiModel, rule
-from outrider.api.engine_args import EngineArgs
+from outrider.api.base import ApiModel, RulesBroken, rule
+from outrider.api.engine_args import EngineArgs, spelling_mistakes
+from outrider.api.engines import ADMISSIONS, DEFAULT_KIND, RuntimeKind
+from outrider.api.engines.admission import Admission
 from outrider.api.model import ServedName
+from outrider.api.owned_flags import owned_in, wire_rules
 from outrider.api.quantity import Name, Uri, Version
 from outrider_protocol.releases import DEFAULT_RELEASE
-
-
-class RuntimeKind(StrEnum):
-    """The kinds of inference engines; `outrider.runtimes` has the registry of them."""
-
-    VLLM = "vLLM"
 
 
 class ModelRunner(StrEnum):
@@ -34,14 +33,6 @@ class Plugin(StrEnum):
 
     BAKED = "Baked"
     INJECTED = "Injected"
-
-
-STOCK_IMAGE = (
-    "(.*/)?(vllm/vllm-[a-z0-9-]+|vllm-[a-z0-9-]*release-repo|rocm/vllm(-dev)?|nvidia/vllm)"
-    "(:[^/]*)?(@sha256:[0-9a-f]+)?"
-)
-"""Images of vLLM without Outrider's plugin, by the repository, in any registry: ``vllm/vllm-openai``,
-``public.ecr.aws/…/vllm-cpu-release-repo``, ``rocm/vllm``, ``nvcr.io/nvidia/vllm``."""
 
 
 class LoraAdapter(ApiModel):
@@ -66,22 +57,22 @@ class LoraAdapter(ApiModel):
 class Engine(ApiModel):
     """The inference engine in each pod."""
 
-    runtime: RuntimeKind = RuntimeKind.VLLM
-    """Kind of the engine. vLLM is the only one."""
+    runtime: RuntimeKind = DEFAULT_KIND
+    """Kind of the engine. With another kind than vLLM, also write `version`."""
     version: Annotated[
         Version,
         Field(
             description="Version of the engine. It determines the available methods and the default image. "
-            f"Default: {DEFAULT_RELEASE}."
+            f"Default: {DEFAULT_RELEASE}, a release of vLLM."
         ),
     ] = DEFAULT_RELEASE
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Image with the engine. Default: the operator's image for this version (`engineImages`), or vLLM's own,
-    vllm/vllm-openai."""
+    """Image with the engine. Default: the operator's image for this version (`engineImages`), or the
+    engine's own: vllm/vllm-openai, lmsysorg/sglang."""
     plugin: Plugin | None = None
     """Where the engine has Outrider's plugin from. Injected: an init container copies it beside the engine,
-    so any image of vLLM will do. Baked: the image has it. Default: Injected if the image is vLLM's own by its
-    name, else Baked."""
+    so any image of the engine will do. Baked: the image has it. Default: Injected if the image is the
+    engine's own by its name, else Baked."""
     model_runner: ModelRunner = ModelRunner.AUTO
     """vLLM's model runner. Auto: the one on which K changes at the lowest cost, or vLLM's choice if K cannot
     change. docs/reference/methods.md has the list."""
@@ -104,9 +95,43 @@ class Engine(ApiModel):
     """Port of the engine's HTTP server in the pod. Default: 8000."""
 
     @property
-    def image_is_stock(self) -> bool:
-        """Whether the named image is vLLM's own, by its name."""
-        return self.image is not None and re.fullmatch(STOCK_IMAGE, self.image) is not None
+    def admission(self) -> Admission:
+        """What admission knows of this kind."""
+        return ADMISSIONS[self.runtime]
+
+    def is_stock(self, image: str | None) -> bool:
+        """Whether an image is the engine's own, without Outrider's plugin, by its name."""
+        return image is not None and re.fullmatch(self.admission.stock_image, image) is not None
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        schema["x-kubernetes-validations"] += wire_rules()
+        return schema
+
+    @field_validator("args")
+    @classmethod
+    def _flags_are_the_users_own(cls, args: EngineArgs, info: ValidationInfo) -> EngineArgs:
+        kind = info.data.get("runtime", DEFAULT_KIND)
+        broken = (*spelling_mistakes(args), *owned_in(args, kind))
+        if broken:
+            raise RulesBroken(broken)
+        return args
+
+    @rule(
+        " && ".join(
+            f"(self.runtime != '{kind}' || self.version.matches('^{admission.version}'))"
+            for kind, admission in ADMISSIONS.items()
+            if admission.version
+        ),
+        "spec.engine.version is {version}, and {runtime} has no such release; write one of its own. "
+        + ". ".join(f"Of {kind} Outrider serves {each.releases}" for kind, each in ADMISSIONS.items()),
+        field=".version",
+    )
+    def _version_is_of_the_runtime(self) -> bool:
+        return re.match(self.admission.version, self.version) is not None
 
     @rule(
         "!has(self.loraAdapters) || "

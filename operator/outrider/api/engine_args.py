@@ -1,4 +1,4 @@
-"""``spec.engine.args``: vLLM's own flags, without those that Outrider sets itself."""
+"""``spec.engine.args``: the engine's own flags. `outrider.api.owned_flags` has the refused ones."""
 
 from __future__ import annotations
 
@@ -7,59 +7,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from outrider.api.base import Rule, RulesBroken
+from outrider.api.owned_flags import properties
 from outrider.api.text import shortened
 
 Scalar = bool | int | float | str
 
 MAX_FLAGS = 256
 """Flags of one model."""
-
-OWNED_FLAGS: dict[str, str] = {
-    "model": "set spec.model.uri",
-    "revision": "set spec.model.revision",
-    "served-model-name": "set spec.model.servedName, and servedAliases for more names",
-    "max-model-len": "set spec.model.maxLength, which takes 160K and auto, too",
-    "host": "leave it out; the engine listens on all addresses of its pod",
-    "port": "set spec.engine.port",
-    "uds": "leave it out; the engine is reached over TCP",
-    "config": "write the flags into spec.engine.args, where they are checked",
-    "speculative-config": "set spec.speculation",
-    "sc": "set spec.speculation",
-    "spec-method": "set spec.speculation.method",
-    "spec-model": "set spec.speculation.drafter.uri",
-    "spec-tokens": "set spec.speculation.numSpeculativeTokens",
-    "tensor-parallel-size": "set spec.parallelism.tensor",
-    "tp": "set spec.parallelism.tensor",
-    "pipeline-parallel-size": "set spec.parallelism.pipeline",
-    "pp": "set spec.parallelism.pipeline",
-    "data-parallel-size": "set spec.parallelism.data",
-    "dp": "set spec.parallelism.data",
-    "enable-expert-parallel": "set spec.parallelism.expert",
-    "ep": "set spec.parallelism.expert",
-    "nnodes": "set spec.parallelism.nodes",
-    "node-rank": "set spec.parallelism.nodes",
-    "master-addr": "set spec.parallelism.nodes",
-    "master-port": "set spec.parallelism.nodes",
-    "headless": "leave it out; leaders answer requests, and workers of several nodes get it",
-    "grpc": "leave it out; probes, clients and the control API speak HTTP",
-    "hf-token": "set spec.model.secretRef; a flag would show the token to everyone who may read pods",
-    "api-key": "set VLLM_API_KEY from a Secret in spec.podTemplate; a flag would show the key",
-    "ssl-keyfile": "leave it out; probes and the control API speak plain HTTP: end TLS before the Service",
-    "ssl-certfile": "leave it out; probes and the control API speak plain HTTP: end TLS before the Service",
-    "disable-log-stats": "leave it out; tuning reads the engine's metrics",
-    "root-path": "leave it out; probes and the control API use the root path",
-}
-"""Flag without dashes -> what to do instead. The same flag with underscores is refused too."""
-
-POOLING_FLAGS: dict[str, tuple[str, ...]] = {
-    "runner": ("auto", "generate", "draft"),
-    "convert": ("auto", "none"),
-    "task": ("auto", "generate", "transcription", "draft"),
-}
-"""Flag -> the values with which a model generates tokens. With another one it gives embeddings or scores."""
 
 _MEMORY_FLAGS = (
     "quantization",
@@ -90,23 +46,6 @@ def moves_cache(args: Iterable[str]) -> bool:
     """Whether flags, shortened or with a JSON path too, give the engine a KV connector."""
     names = [name.replace("_", "-").partition(".")[0] for name in args]
     return any(flag.startswith(name) for name in names for flag in _TRANSFER_FLAGS)
-
-
-def pools(args: Mapping[str, Scalar | list[Scalar]]) -> bool:
-    """Whether flags make the model give embeddings or scores in place of tokens."""
-    return any(args.get(flag, values[0]) not in values for flag, values in POOLING_FLAGS.items())
-
-
-POOLS = " || ".join(
-    f"(has(self.engine.args.{flag}) && !(self.engine.args.{flag} in {list(values)}))"
-    for flag, values in POOLING_FLAGS.items()
-)
-"""`pools` for a spec, as the API server reads it."""
-
-
-def spellings(flag: str) -> tuple[str, ...]:
-    """Every way in which vLLM's parser takes this flag."""
-    return (flag,) if "-" not in flag else (flag, flag.replace("-", "_"))
 
 
 def only_scalars(owner: str) -> Callable[[object], object]:
@@ -159,27 +98,21 @@ def _text(name: object, value: object) -> str:
         raise ValueError(f"{field}: holds what JSON cannot say; write dates and the like as texts") from error
 
 
-def _check(args: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
+def spelling_mistakes(args: Mapping[str, object]) -> Iterator[str]:
+    """What is wrong with the names of flags, whatever the engine."""
     written = dict[str, str]()
-    broken = list[str]()
     for name in args:
         first = written.setdefault(_dashes(name), name)
         if first != name:
             shown, other = shortened(first, 60), shortened(name, 60)
-            broken.append(f"spec.engine.args: {shown} and {other} are one flag; leave one of them out")
-        broken += _mistakes_in(name)
-    if broken:
-        raise RulesBroken(broken)
-    return args
+            yield f"spec.engine.args: {shown} and {other} are one flag; leave one of them out"
+        yield from _mistakes_in(name)
 
 
 def _mistakes_in(name: str) -> Iterator[str]:
-    """The API server sees declared names only, so for other names this becomes a condition."""
+    """The API server sees declared names only, so these become a condition."""
     shown, bare = shortened(name, 60), name.lstrip("-")
-    owner = _owned_flag(name)
-    if owner is not None:
-        yield _message(name, OWNED_FLAGS[owner])
-    elif not _NAME.fullmatch(name) and _NAME.fullmatch(bare):
+    if not _NAME.fullmatch(name) and _NAME.fullmatch(bare):
         yield f"spec.engine.args: write {shown} without leading dashes: {shortened(bare, 60)}"
     elif not _NAME.fullmatch(name):
         yield (
@@ -194,49 +127,11 @@ def _dashes(name: str) -> str:
     return f"{head.replace('_', '-')}{dot}{path}"
 
 
-def _owned_flag(name: str) -> str | None:
-    """The owned flag that vLLM's parser would read as ``name``: itself, shortened, or with a JSON path.
-
-    The API server sees whole names only; the other two become a condition.
-    """
-    canonical = name.replace("_", "-").partition(".")[0].removeprefix("no-")
-    if canonical in OWNED_FLAGS:
-        return canonical
-    return next((flag for flag in OWNED_FLAGS if flag.startswith(canonical)), None)
-
-
-def _message(flag: str, remedy: str) -> str:
-    return f"spec.engine.args.{flag} is set by Outrider: {remedy}"
-
-
-def _escaped(name: str) -> str:
-    """A property name as CEL spells it."""
-    return name.replace("__", "__underscores__").replace("-", "__dash__")
-
-
-def _wire_rules() -> list[dict[str, str]]:
-    return [
-        Rule(f"!has(self.{_escaped(spelling)})", _message(spelling, remedy)).to_wire()
-        for flag, remedy in OWNED_FLAGS.items()
-        for spelling in spellings(flag)
-    ]
-
-
-# CEL sees declared properties only, so each owned flag is declared in order to be refused by name.
 _SCHEMA = {
     "type": "object",
     "maxProperties": MAX_FLAGS,
     "x-kubernetes-preserve-unknown-fields": True,
-    "properties": {
-        spelling: {"x-kubernetes-int-or-string": True, "description": f"Refused: {remedy}."}
-        for flag, remedy in OWNED_FLAGS.items()
-        for spelling in spellings(flag)
-    }
-    | {
-        flag: {"x-kubernetes-int-or-string": True, "description": f"With speculation {' or '.join(values)}."}
-        for flag, values in POOLING_FLAGS.items()
-    },
-    "x-kubernetes-validations": _wire_rules(),
+    "properties": properties(),
 }
 
 _NAME = re.compile("[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
@@ -245,6 +140,5 @@ EngineArgs = Annotated[
     Field(max_length=MAX_FLAGS),
     BeforeValidator(only_scalars("spec.engine.args")),
     BeforeValidator(_objects_as_json),  # The last of these runs first.
-    AfterValidator(_check),
     WithJsonSchema(_SCHEMA),
 ]

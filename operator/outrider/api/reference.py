@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outrider import __version__
 from outrider.api.crd import PRINTER_COLUMNS, structural_schema
-from outrider.api.engine_args import OWNED_FLAGS
+from outrider.api.engines import ADMISSIONS
 from outrider.api.generated import write_or_print
 from outrider.api.resource import API_VERSION, KIND, PLURAL, SHORT_NAMES, SpeculativeModel
 from outrider.api.spec import Spec
@@ -66,11 +66,16 @@ def render() -> str:
 
 def render_flags() -> str:
     """Return the page of the engine flags that admission refuses."""
-    rows = [f"| `{flag}` | {remedy} |" for flag, remedy in OWNED_FLAGS.items()]
+    tables = (
+        f"## {kind}\n\n| flag | instead |\n|---|---|\n"
+        + "\n".join(f"| `{flag}` | {remedy} |" for flag, remedy in admission.owned_flags.items())
+        for kind, admission in ADMISSIONS.items()
+    )
     return (
         f"# Engine flags that are refused\n\n{_GENERATED}\n\n"
         f"`spec.engine.args` of a [{KIND}]({FILE_NAME}) takes every flag of the engine except these.\n\n"
-        "| flag | instead |\n|---|---|\n" + "\n".join(rows) + "\n"
+        + "\n\n".join(tables)
+        + "\n"
     )
 
 
@@ -194,6 +199,7 @@ def _messages() -> list[str]:
     """Yield the text of every rule once, except rules of engine flags."""
     objects = list(_objects("", structural_schema(SpeculativeModel)))
     messages = [str(rule["message"]) for _, schema in objects for rule in _rules(schema)]
+    messages = [message for message in messages if not message.startswith("spec.engine.args.")]
     of_fields = [message for path, schema in objects for message in _messages_of_fields(path, schema)]
     return list(dict.fromkeys([*messages, *of_fields]))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.engine import STOCK_IMAGE, Engine, ModelRunner, Plugin
-from outrider.api.engine_args import POOLS, pools
+from outrider.api.engine import Engine, ModelRunner
 from outrider.api.parallelism import Parallelism
 from outrider.api.rollout import OnFailure, Rollout
-from outrider.api.spec_fields import SpecFields
+from outrider.api.runtime_rules import RuntimeRules
 from outrider.api.tuning import Actuation, Canary, StructuralOff, TuningMode
 from outrider_protocol.methods import PIPELINED, Method
 
@@ -35,7 +34,7 @@ def _from(scheme: str) -> str:
     )
 
 
-class Spec(SpecFields):
+class Spec(RuntimeRules):
     """The desired state."""
 
     @rule(
@@ -145,16 +144,6 @@ class Spec(SpecFields):
         return self.model.secret_ref is None or self._is_from("hf://")
 
     @rule(
-        f"{_OWN}!has(self.engine.plugin) || self.engine.plugin != 'Baked' || !has(self.engine.image) || "
-        f"{_ROLLOUT} || !self.engine.image.matches('^{STOCK_IMAGE}$')",
-        "spec.engine.plugin: Baked says that the image has Outrider's plugin, and {engine.image} is vLLM's "
-        "own, without it. Leave plugin out, or build an image on top of it (engine_image/Dockerfile)",
-        field=".engine.plugin",
-    )
-    def _baked_images_have_the_plugin(self) -> bool:
-        return self.engine.plugin is not Plugin.BAKED or self.rolls_out or not self.engine.image_is_stock
-
-    @rule(
         f"{_OWN}!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "
         "self.speculation.drafter.tensorParallelSize == self.parallelism.tensor || "
         "(self.speculation.drafter.tensorParallelSize == 1 && self.speculation.method == 'dspark')",
@@ -226,15 +215,6 @@ class Spec(SpecFields):
         if self.parallelism.pipeline == 1 or method is Method.NONE:
             return True
         return method in PIPELINED and self.engine.model_runner is not ModelRunner.V1
-
-    @rule(
-        f"{_OWN}self.speculation.method == 'none' || !has(self.engine.args) || !({POOLS})",
-        "spec.speculation.method: with these engine.args (runner, convert or task) the model gives "
-        "embeddings or scores and generates no tokens. Write method: none",
-        field=".speculation.method",
-    )
-    def _pooling_models_draft_nothing(self) -> bool:
-        return self.speculation.method is Method.NONE or not pools(self.engine.args)
 
     @rule(
         f"{_OWN}!has(self.engine.loraAdapters) || size(self.engine.loraAdapters) == 0 || "

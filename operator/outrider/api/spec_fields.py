@@ -85,18 +85,25 @@ class SpecFields(ApiModel):
     def live(self) -> bool:
         """Whether K can change, in the running engine or by a restart.
 
-        The method has to allow it, with one data-parallel rank or `actuation: Rollout`, and `candidates` must
-        have more than one K. An engine that verifies adaptively keeps one K where it is not tuned.
+        The method has to allow it in this engine, and `candidates` must have more than one K. Where only a
+        restart changes K, `actuation: Rollout` is needed. An engine that verifies adaptively keeps one K
+        where it is not tuned.
         """
         wanted = self.speculation
-        reached = self.parallelism.data == 1 or self.rolls_out
+        reached = self.rolls_out or not self._needs_a_restart
         several = len(wanted.effective_candidates()) > 1
-        return wanted.live and reached and several and not wanted.keeps_one_k
+        fixed = wanted.keeps_one_k or wanted.method in self.engine.admission.static
+        return wanted.live and reached and several and not fixed
 
     @property
     def one_k(self) -> bool:
         """Whether engines have one K for all batch sizes, so that another K needs a restart."""
-        return self.live and self.parallelism.data > 1
+        return self.live and self._needs_a_restart
+
+    @property
+    def _needs_a_restart(self) -> bool:
+        """Whether no running engine changes K: with data parallelism, and by some methods of some engines."""
+        return self.parallelism.data > 1 or self.speculation.method in self.engine.admission.relaunched
 
     @property
     def tuning_mode(self) -> TuningMode:

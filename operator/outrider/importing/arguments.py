@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.engine import Engine
-from outrider.api.engine_args import MAX_FLAGS, OWNED_FLAGS
+from outrider.api.engine_args import MAX_FLAGS
+from outrider.api.engines import ADMISSIONS, RuntimeKind
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
@@ -15,7 +16,7 @@ from outrider.importing.findings import Findings, is_secret
 from outrider.importing.flags import Flags
 from outrider.importing.workload import whole
 from outrider.plan import ControlKeys, PlanSettings, plan
-from outrider.runtimes.vllm.flags import full_name, known, nearest
+from outrider.runtimes import RUNTIMES
 
 _SIZES: Mapping[str, str] = {
     "tensor-parallel-size": "tensor",
@@ -65,12 +66,12 @@ def port(flags: Flags, findings: Findings) -> int | None:
     return None
 
 
-def engine_args(flags: Flags, version: str, findings: Findings) -> Json:
+def engine_args(flags: Flags, kind: RuntimeKind, version: str, findings: Findings) -> Json:
     """``spec.engine.args``: every flag that admission, and the parser of this release, take."""
     args: Json = {}
     for count, (name, value) in enumerate(flags.items()):
         beyond = f"Outrider takes {MAX_FLAGS} flags" if count >= MAX_FLAGS else None
-        why = beyond or _refusal(name, value, version)
+        why = beyond or _refusal(name, value, kind, version)
         if why is not None:
             findings.dropped(f"--{name}", why)
         else:
@@ -78,30 +79,31 @@ def engine_args(flags: Flags, version: str, findings: Findings) -> Json:
     return args
 
 
-def _refusal(name: str, value: JsonValue, version: str) -> str | None:
-    owner = full_name(name)
-    if owner in OWNED_FLAGS:
-        return f"spec.engine.args does not take it; {OWNED_FLAGS[owner]}"
+def _refusal(name: str, value: JsonValue, kind: RuntimeKind, version: str) -> str | None:
+    table, owned = RUNTIMES[kind].flags, ADMISSIONS[kind].owned_flags
+    owner = table.full_name(name)
+    if owner in owned:
+        return f"spec.engine.args does not take it; {owned[owner]}"
     if _is_secret(name, value):
         return "its value looks secret; pass it as a variable from a Secret in spec.podTemplate"
-    if not known(name, version):
-        alike = nearest(name, version)
+    if not table.known(name, version):
+        alike = table.nearest(name, version)
         meant = "" if alike is None else f" (did you mean {alike}?)"
-        return f"vLLM {version} has no such flag{meant}, and ends where it gets one; leave it out"
+        return f"{kind} {version} has no such flag{meant}, and ends where it gets one; leave it out"
     try:
-        model = SpeculativeModel.model_validate(_alone(name, value))
+        model = SpeculativeModel.model_validate(_alone(name, value, kind, version))
     except ValidationError as error:
-        return validation_message(error, _alone(name, value))
+        return validation_message(error, _alone(name, value, kind, version))
     problems = plan(model, settings=PlanSettings(), keys=_KEYS).problems
     return problems[0][1] if problems else None
 
 
-def _alone(name: str, value: JsonValue) -> Json:
+def _alone(name: str, value: JsonValue, kind: RuntimeKind, version: str) -> Json:
     """A model that has nothing but this flag, so that what is wrong with it is the flag."""
     spec: Json = {
         "model": {"uri": "hf://organisation/name"},
         "speculation": {"method": "none"},
-        "engine": {"args": {name: value}},
+        "engine": {"runtime": str(kind), "version": version, "args": {name: value}},
     }
     return {"metadata": {"name": "model"}, "spec": spec}
 

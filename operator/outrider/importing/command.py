@@ -1,4 +1,4 @@
-"""The words that vLLM's parser gets, out of the command of a container."""
+"""The words that an engine's parser gets, out of the command of a container."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from outrider.api.engines import RuntimeKind
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.shell import script_in, statements
 
@@ -16,8 +17,19 @@ _LAUNCHERS = frozenset(
 )
 _PYTHON = re.compile(r"python3?(\.[0-9]+)?")
 _SILENT = frozenset({"set", "echo", "true", ":"})
-_SERVERS = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main")
-_SERVER_FILE = "vllm/entrypoints/openai/api_server.py"
+_PROGRAMS = {"vllm": RuntimeKind.VLLM, "sglang": RuntimeKind.SGLANG}
+"""Programs whose subcommand ``serve`` starts an engine."""
+_SERVERS = {
+    "vllm.entrypoints.openai.api_server": (RuntimeKind.VLLM, False),
+    "vllm.entrypoints.cli.main": (RuntimeKind.VLLM, True),
+    "sglang.launch_server": (RuntimeKind.SGLANG, False),
+    "sglang.cli.main": (RuntimeKind.SGLANG, True),
+}
+"""Modules that start an engine, and whether they need the subcommand ``serve``."""
+_SERVER_FILES = {
+    "vllm/entrypoints/openai/api_server.py": RuntimeKind.VLLM,
+    "sglang/launch_server.py": RuntimeKind.SGLANG,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +38,7 @@ class EngineCommand:
 
     words: tuple[str, ...]  # behind the program
     environment: Mapping[str, str]  # variables that the command itself sets
+    kind: RuntimeKind | None = None  # None: the program of the image, which the command does not name
 
 
 def engine_command(
@@ -36,13 +49,13 @@ def engine_command(
     declared: Set[str],
     findings: Findings,
 ) -> EngineCommand:
-    """The words for vLLM's parser.
+    """The words for the engine's parser.
 
-    command, args: as in a container; without a command the image's own program is taken to be vLLM.
+    command, args: as in a container; without a command the image's own program is taken to be the engine.
     values: variables whose value is known; declared: further ones that the container has.
 
     Raises:
-        ImportRefused: the command runs no vLLM server, or cannot be read.
+        ImportRefused: the command runs no server that Outrider reads, or cannot be read.
     """
     words = [_expanded(word, values) for word in (*command, *args)]
     script = script_in([*command, *args])
@@ -52,8 +65,8 @@ def engine_command(
             return _with_launcher(found, findings)
         if command:
             raise ImportRefused(
-                f"the container runs {command[0]}, and not vllm serve or vllm.entrypoints.openai.api_server; "
-                "name the container that does with --container"
+                f"the container runs {command[0]}, and not vllm serve, vllm.entrypoints.openai.api_server, "
+                "sglang serve or sglang.launch_server; name the container that does with --container"
             )
         return EngineCommand(tuple(words[1:] if words[:1] == ["serve"] else words), {})
     return _in_script(script, values, declared, findings)
@@ -71,14 +84,14 @@ def _in_script(
         elif words[0] not in _SILENT:
             findings.dropped(
                 f"command {words[0].rsplit('/', 1)[-1]}",
-                "Outrider starts vLLM without a shell; build it into the image, or use an init container in "
+                "Outrider starts the engine without it; build it into the image, or use an init container in "
                 "spec.podTemplate",
             )
     if len(engines) != 1:
-        count = "no vLLM server" if not engines else f"{len(engines)} vLLM servers"
+        count = "no engine" if not engines else f"{len(engines)} engines"
         raise ImportRefused(f"the shell script of the container runs {count}; pass the command line of one")
     (engine,) = engines
-    return EngineCommand(engine.words, {**exported, **engine.environment})
+    return EngineCommand(engine.words, {**exported, **engine.environment}, engine.kind)
 
 
 def _known_as_it_goes(
@@ -101,34 +114,42 @@ def _known_as_it_goes(
     return found
 
 
-def _engine_words(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """What stands before vLLM's program, and what is for its parser; None where no word is that program.
+_Found = tuple[list[str], list[str], RuntimeKind]
+
+
+def _engine_words(words: Sequence[str]) -> _Found | None:
+    """What stands before an engine's program, and what is for its parser; None where no word is a program.
 
     Raises:
-        ImportRefused: another server, of vLLM or not.
+        ImportRefused: another server of an engine.
     """
     for index, word in enumerate(words):
         after = words[index + 1] if index + 1 < len(words) else ""
-        if word.rsplit("/", 1)[-1] == "vllm" and after == "serve":
-            return list(words[:index]), list(words[index + 2 :])
-        if word == "-m" and after == _SERVERS[0]:
-            return list(words[:index]), list(words[index + 2 :])
-        if word == "-m" and after == _SERVERS[1] and words[index + 2 : index + 3] == ["serve"]:
-            return list(words[:index]), list(words[index + 3 :])
-        if word.endswith(_SERVER_FILE):
-            return list(words[:index]), list(words[index + 1 :])
+        behind = _words_of_program(word, after, words[index + 2 : index + 3] == ["serve"])
+        if behind is not None:
+            kind, taken = behind
+            return list(words[:index]), list(words[index + taken :]), kind
         if word == "-m" and after == "vllm.entrypoints.api_server":
             raise ImportRefused(
                 "the container runs vllm.entrypoints.api_server, vLLM's old demonstration server without the "
                 "OpenAI API; serve with vllm serve first"
             )
-        if word == "-m" and after.startswith("sglang"):
-            raise ImportRefused("the container runs SGLang; Outrider runs vLLM")
     return None
 
 
-def _with_launcher(found: tuple[list[str], list[str]], findings: Findings) -> EngineCommand:
-    before, words = found
+def _words_of_program(word: str, after: str, serve: bool) -> tuple[RuntimeKind, int] | None:
+    """The engine whose program begins with these words, and how many words that are."""
+    name = word.rsplit("/", 1)[-1]
+    if name in _PROGRAMS and after == "serve":
+        return _PROGRAMS[name], 2
+    if word == "-m" and after in _SERVERS:
+        kind, subcommand = _SERVERS[after]
+        return (kind, 3 if subcommand else 2) if serve or not subcommand else None
+    return next(((kind, 1) for file, kind in _SERVER_FILES.items() if word.endswith(file)), None)
+
+
+def _with_launcher(found: _Found, findings: Findings) -> EngineCommand:
+    before, words, kind = found
     variables = dict[str, str]()
     for word in before:
         pair = _ASSIGNMENT.fullmatch(word)
@@ -136,8 +157,10 @@ def _with_launcher(found: tuple[list[str], list[str]], findings: Findings) -> En
         if pair is not None:
             variables[pair[1]] = pair[2]
         elif program not in _LAUNCHERS and _PYTHON.fullmatch(program) is None:
-            findings.dropped(f"launcher {program}", "Outrider starts vLLM itself; leave the launcher out")
-    return EngineCommand(tuple(words), variables)
+            findings.dropped(
+                f"launcher {program}", "Outrider starts the engine itself; leave the launcher out"
+            )
+    return EngineCommand(tuple(words), variables, kind)
 
 
 def _expanded(word: str, values: Mapping[str, str]) -> str:

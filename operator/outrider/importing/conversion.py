@@ -9,27 +9,27 @@ import yaml
 from pydantic import JsonValue, ValidationError
 
 from outrider.api.crd import PlainDumper
-from outrider.api.engine import RuntimeKind
-from outrider.api.engine_args import pools
+from outrider.api.engines import RuntimeKind
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
+from outrider.api.owned_flags import pools
 from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_NAME_LENGTH, SpeculativeModel
 from outrider.importing.arguments import engine_args, parallelism, port
 from outrider.importing.command import EngineCommand, engine_command
+from outrider.importing.engines import READERS, EngineReader, reader_of_image
 from outrider.importing.environment import Environment, environment, names_of, values_of
 from outrider.importing.findings import Findings, ImportRefused, holds_secret
 from outrider.importing.flags import Flags, parse
 from outrider.importing.images import Image, image_of
 from outrider.importing.model import model_fields, own_cache, without_lost_folders
 from outrider.importing.pod import Taken, pod_template, resources
-from outrider.importing.speculation import Target, for_batches, speculation, take_config
+from outrider.importing.speculation import Target, for_batches, speculation
 from outrider.importing.weights import Mount, Place, mounts, place_of
 from outrider.importing.workload import Workload, an_object, engine_container, text, whole, words_of
 from outrider.plan import ControlKeys, PlanSettings, plan
 from outrider.runtimes import RUNTIMES
 from outrider.sizing.manifest import object_name
 
-_RUNTIME = RUNTIMES[RuntimeKind.VLLM]
 _SUFFIX = "-tuned"
 """Outrider's Deployment and Service must not have the names of those of the source."""
 _KEYS = ControlKeys(private="made by the operator", public="made by the operator")
@@ -74,12 +74,14 @@ def convert(workload: Workload, options: Options) -> Imported:
         declared=names_of(container),
         findings=workload.findings,
     )
-    parsed = parse(command.words, workload.findings)
-    flags = parsed.flags
-    model = _model(workload, flags, parsed.positional)
+    reader = reader_of_image(text(container.get("image"))) if command.kind is None else READERS[command.kind]
+    parsed = parse(command.words, RUNTIMES[reader.kind].flags, workload.findings)
+    flags = reader.common(parsed.flags)
+    model = _model(workload, flags, parsed.positional, reader.kind)
     found = list(mounts(workload.pod, container))
     place = place_of(workload.uri or model, found)
-    spec, comments = _spec(workload, container, command, flags, _Weights(model, place, tuple(found)), options)
+    source = _Source(reader, command, flags, _Weights(model, place, tuple(found)))
+    spec, comments = _spec(workload, container, source, options)
     manifest: Json = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -99,8 +101,18 @@ class _Weights:
     mounts: tuple[Mount, ...]
 
 
-def _model(workload: Workload, flags: Flags, positional: Sequence[str]) -> str:
-    """What ``--model`` or the first word of ``vllm serve`` says; the source's own place where it has one."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The engine of the source, its command, and what its flags say."""
+
+    reader: EngineReader
+    command: EngineCommand
+    flags: Flags
+    weights: _Weights
+
+
+def _model(workload: Workload, flags: Flags, positional: Sequence[str], kind: RuntimeKind) -> str:
+    """What the flag or the first word of ``vllm serve`` says; the source's own place where it has one."""
     given = flags.pop("model", None)
     words = list(positional)
     if given is None and words:
@@ -108,7 +120,7 @@ def _model(workload: Workload, flags: Flags, positional: Sequence[str]) -> str:
     for word in words:
         workload.findings.dropped(
             f"word {word}" if not holds_secret(word) else "a word",
-            "it belongs to no flag; vLLM would not take it",
+            f"it belongs to no flag; {kind} would not take it",
         )
     named = text(given) or workload.uri
     if named is None:
@@ -119,25 +131,27 @@ def _model(workload: Workload, flags: Flags, positional: Sequence[str]) -> str:
 def _spec(
     workload: Workload,
     container: Json,
-    command: EngineCommand,
-    flags: Flags,
-    weights: _Weights,
+    source: _Source,
     options: Options,
 ) -> tuple[Json, dict[str, Sequence[str]]]:
-    findings = workload.findings
+    findings, flags, reader, weights = workload.findings, source.flags, source.reader, source.weights
     place, found = weights.place, list(weights.mounts)
     spreads = parallelism(flags, workload.nodes, findings)
-    target = Target(place.uri, spreads.get("pipeline", 1), spreads.get("data", 1), pools(_scalars(flags)))
-    speculating = speculation(take_config(flags, findings), target, found, findings)
+    generates = not pools(_scalars(flags), reader.kind)
+    target = Target(place.uri, spreads.get("pipeline", 1), spreads.get("data", 1), not generates, reader.kind)
+    speculating = speculation(reader.takes_config(flags, findings), target, found, findings)
     model = model_fields(place, flags, asked_for=weights.named, workload=workload)
     variables = values_of(container)
     cache, replaced = own_cache(place, workload, found, flags, variables)
     from_hub = "hf://" in f"{place.uri} {speculating.wanted.get('drafter')}"
-    env = environment(container, command.environment, from_hub=from_hub, runtime=_RUNTIME, findings=findings)
+    runtime = RUNTIMES[reader.kind]
+    env = environment(
+        container, source.command.environment, from_hub=from_hub, runtime=runtime, findings=findings
+    )
     if env.token is not None:
         model["secretRef"] = env.token
-    image = image_of(text(container.get("image")), plain=options.keep_image, findings=findings)
-    engine = _engine(image, env, flags, workload)
+    image = image_of(text(container.get("image")), reader, plain=options.keep_image, findings=findings)
+    engine = _engine(image, env, flags, workload, reader)
     asked, has_claims = resources(container, workload.pod, findings)
     own = [mount for mount in (place.mount, speculating.mount) if mount is not None]
     carried = without_lost_folders(env.carried, found, replaced, findings)
@@ -169,15 +183,16 @@ def _spec(
     }
 
 
-def _engine(image: Image, env: Environment, flags: Flags, workload: Workload) -> Json:
+def _engine(image: Image, env: Environment, flags: Flags, workload: Workload, reader: EngineReader) -> Json:
     own_port = port(flags, workload.findings)
     fields: Json = {
+        "runtime": None if reader.kind is RuntimeKind.VLLM else str(reader.kind),
         "version": image.version,
         "image": image.kept,
         "plugin": None if image.plugin is None else image.plugin.value,
         "modelRunner": env.runner,
         "port": own_port,
-        "args": engine_args(flags, image.version, workload.findings) or None,
+        "args": engine_args(flags, reader.kind, image.version, workload.findings) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

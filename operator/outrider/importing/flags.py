@@ -1,4 +1,4 @@
-"""The words of a vLLM command line as flags with values, read as vLLM's own parser reads them."""
+"""The words of a command line as flags with values, read as the engine's own parser reads them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,10 @@ from itertools import takewhile
 from pydantic import JsonValue
 
 from outrider.importing.findings import Findings
-from outrider.importing.workload import names
-from outrider.runtimes.vllm.flags import FLAGS, SHORT, Form, form_of, full_name, positive
+from outrider.runtimes.flag_table import FlagTable, Form
 
 Flags = dict[str, JsonValue]
 """Flag without dashes, in full -> True, False, or its value; a list for several values."""
-
-_SEVERAL = names(
-    """
-    api-key cudagraph-capture-sizes custom-histogram-buckets device-ids disable-access-log-for-endpoints
-    ignore-patterns kv-cache-dtype-skip-layers logits-processors lora-modules lora-target-modules middleware
-    numa-bind-cpus numa-bind-nodes served-model-name
-    """
-)
-"""Flags that take several words. Source: ``nargs`` in vLLM's ``arg_utils.py`` and ``cli_args.py``."""
 
 _LEVEL = re.compile(r"-O([0-9])")
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+(\.[0-9]+)?")
@@ -41,25 +31,25 @@ class CommandLine:
     positional: tuple[str, ...]  # words that belong to no flag
 
 
-def parse(words: Sequence[str], findings: Findings) -> CommandLine:
-    """Read words as vLLM's parser does: ``--flag=value``, ``--flag value``, ``--no-flag``, ``-tp 2``."""
+def parse(words: Sequence[str], table: FlagTable, findings: Findings) -> CommandLine:
+    """Read words as an engine's parser does: ``--flag=value``, ``--flag value``, ``--no-flag``, ``-tp 2``."""
     flags, positional = Flags(), list[str]()
     rest = _split(words, findings)
     while rest:
         word = rest.pop(0)
-        name, inline = _name_of(word)
+        name, inline = _name_of(word, table)
         if name is None:
             positional.append(word)
             continue
-        following = list(takewhile(lambda word: _name_of(word)[0] is None, rest))
-        value, taken = _value(name, inline, following)
+        following = list(takewhile(lambda word: _name_of(word, table)[0] is None, rest))
+        value, taken = _value(name, inline, following, table)
         del rest[:taken]
-        _put(flags, name, value, findings)
+        _put(flags, name, value, table, findings)
     return CommandLine(flags, tuple(positional))
 
 
 def _split(words: Sequence[str], findings: Findings) -> list[str]:
-    """``--flag value`` in one word is two words; vLLM's parser would refuse it."""
+    """``--flag value`` in one word is two words; parsers would refuse it."""
     found = list[str]()
     for word in words:
         head, blank, tail = word.strip().partition(" ")
@@ -71,33 +61,35 @@ def _split(words: Sequence[str], findings: Findings) -> list[str]:
     return found
 
 
-def _name_of(word: str) -> tuple[str | None, str | None]:
+def _name_of(word: str, table: FlagTable) -> tuple[str | None, str | None]:
     """Name of a flag in full, and its value where the word has one; no name for other words."""
-    if level := _LEVEL.fullmatch(word):
+    if "O" in table.short and (level := _LEVEL.fullmatch(word)):
         return "optimization-level", level[1]
     if word.startswith("--") and len(word) > 2:
         name, equals, value = word[2:].partition("=")
-    elif word.startswith("-") and word[1:].partition("=")[0].partition(".")[0] in SHORT:
+    elif word.startswith("-") and word[1:].partition("=")[0].partition(".")[0] in table.short:
         name, equals, value = word[1:].partition("=")
     else:
         return None, None
-    return _full(name), value if equals else None
+    return _full(name, table), value if equals else None
 
 
-def _full(name: str) -> str:
+def _full(name: str, table: FlagTable) -> str:
     """In full and with dashes; what follows the first dot is a place in JSON and stays as it is."""
     head, dot, path = name.partition(".")
-    full = full_name(head)
-    if full not in FLAGS and positive(full) is None:
-        matches = [flag for flag in FLAGS if flag.startswith(full)]
+    full = table.full_name(head)
+    if full not in table.flags and table.positive(full) is None:
+        matches = [flag for flag in table.flags if flag.startswith(full)]
         full = matches[0] if len(matches) == 1 else full
     return f"{full}{dot}{path}"
 
 
-def _value(name: str, inline: str | None, following: Sequence[str]) -> tuple[JsonValue, int]:
+def _value(
+    name: str, inline: str | None, following: Sequence[str], table: FlagTable
+) -> tuple[JsonValue, int]:
     """The value of a flag, and how many of the words behind it belong to it."""
-    form = form_of(name)
-    switch = "." not in name and (form in (Form.PAIR, Form.SWITCH) or positive(name) is not None)
+    form = table.form_of(name)
+    switch = "." not in name and (form in (Form.PAIR, Form.SWITCH) or table.positive(name) is not None)
     if inline is not None:
         truth = _TRUTH.get(inline.lower()) if switch else None
         return (truth if truth is not None else _typed(inline)), 0
@@ -106,18 +98,19 @@ def _value(name: str, inline: str | None, following: Sequence[str]) -> tuple[Jso
         return (True, 0) if truth is None else (truth, 1)
     if not following:
         return True, 0
-    if name in _SEVERAL:
+    if name in table.several:
         values: list[JsonValue] = [_typed(word) for word in following]
         return (values[0] if len(values) == 1 else values), len(values)
     return _typed(following[0]), 1
 
 
-def _put(flags: Flags, name: str, value: JsonValue, findings: Findings) -> None:
-    if name.startswith("no-") and value is True and positive(name) is not None:
-        name, value = str(positive(name)), False
+def _put(flags: Flags, name: str, value: JsonValue, table: FlagTable, findings: Findings) -> None:
+    if name.startswith("no-") and value is True and table.positive(name) is not None:
+        name, value = str(table.positive(name)), False
     if name in flags and flags[name] != value:
         findings.check(
-            f"--{name}", "the source gives it more than once; vLLM takes the last one, and so does Outrider"
+            f"--{name}",
+            f"the source gives it more than once; {table.engine} takes the last one, and so does Outrider",
         )
     flags[name] = value
 

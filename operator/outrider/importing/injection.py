@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue, ValidationError
 
-from outrider.api.engine import RuntimeKind
+from outrider.api.engines import RuntimeKind
 from outrider.api.json_object import Json, as_object, as_objects
 from outrider.api.launch import Launch
 from outrider.api.mistakes import validation_message
@@ -21,6 +21,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.importing.command import engine_command
 from outrider.importing.conversion import Options, convert
 from outrider.importing.documents import documents
+from outrider.importing.engines import reader_of_image
 from outrider.importing.environment import names_of, values_of
 from outrider.importing.findings import Findings, ImportRefused, NoEngine, Outcome
 from outrider.importing.flags import parse
@@ -33,7 +34,7 @@ from outrider.runtimes import RUNTIMES
 from outrider.runtimes.engine_launch import PUBLIC_KEY_FILE, SCHEDULE_FOLDER, engine_launch
 from outrider.runtimes.vllm.arguments import speculative_config
 from outrider.runtimes.vllm.environment import PLUGINS_VARIABLE, RUNNER_VARIABLE
-from outrider.runtimes.vllm.flags import full_name
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.environment import (
     CANDIDATES_VARIABLE,
     POD_UID_VARIABLE,
@@ -193,14 +194,19 @@ def _model(workload: Workload, container: Json, wanted: Injection) -> Speculativ
             f"the image {image} names no release of vLLM, on which the ways to change K depend; name one by "
             f"its tag, such as v{DEFAULT_RELEASE}"
         )
-    words = engine_command(
+    command = engine_command(
         words_of(container, "command"),
         words_of(container, "args"),
         values=values_of(container),
         declared=names_of(container),
         findings=Findings(),
-    ).words
-    parsed = parse(words, Findings())
+    )
+    if command.kind not in (None, RuntimeKind.VLLM) or reader_of_image(image).kind is not RuntimeKind.VLLM:
+        raise ImportRefused(
+            "Outrider adds its plugin to running pods of vLLM only; for another engine, create a "
+            "SpeculativeModel with outrider import"
+        )
+    parsed = parse(command.words, FLAGS, Findings())
     if take_config(parsed.flags, Findings()) is None:
         raise ImportRefused(
             "the engine drafts nothing, so there is no K to change; add --speculative-config, or let "
@@ -287,7 +293,7 @@ def _with_table(words: Sequence[str], table: object) -> list[str] | None:
             if changed is not None:
                 found[index] = f"{word[: in_script.start(1)]}{changed}{word[in_script.end(1) :]}"
                 return found
-        elif flag.startswith("-") and full_name(flag.lstrip("-")) == SPECULATIVE_FLAG:
+        elif flag.startswith("-") and FLAGS.full_name(flag.lstrip("-")) == SPECULATIVE_FLAG:
             place = index if equals else index + 1
             changed = _configured(value if equals else "".join(found[place : place + 1]), table)
             if changed is not None:

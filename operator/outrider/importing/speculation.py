@@ -10,6 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from outrider.api.drafting import MAX_K, default_candidates
 from outrider.api.engine_args import Scalar
+from outrider.api.engines import ADMISSIONS, RuntimeKind
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.speculation_fields import Verification
@@ -61,6 +62,7 @@ class Target:
     pipeline: int
     data: int
     pools: bool
+    kind: RuntimeKind = RuntimeKind.VLLM
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,11 @@ def _first_choice(target: Target) -> Speculating:
                 "Without weights for a drafter: method: ngram, and no drafter.",
             ),
         )
+    if Method.NGRAM in ADMISSIONS[target.kind].relaunched:
+        return Speculating(
+            {"method": str(Method.NONE)},
+            (f"{why} To draft, set method and drafter, such as eagle3 with a head of this model.",),
+        )
     return Speculating(
         {"method": str(Method.NGRAM), "numSpeculativeTokens": FIRST_K},
         (
@@ -167,7 +174,8 @@ def _first_choice(target: Target) -> Speculating:
 def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Findings) -> Speculating:
     method = _method(config)
     traits = TRAITS[method]
-    if traits.tunability is Tunability.REFUSED:
+    admission = ADMISSIONS[target.kind]
+    if traits.tunability is Tunability.REFUSED or method not in admission.methods:
         raise ImportRefused(f"method {method} is not available; choose another method")
     wanted: Json = {"method": str(method)}
     mount = None
@@ -179,20 +187,21 @@ def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Find
     elif traits.drafter is Drafter.REQUIRED:
         raise ImportRefused(f"method {method} needs a drafter, and the source names none")
     length = _length(config, method, findings)
+    restarts, fixed = method in admission.relaunched, method in admission.static
     if length is not None:
         wanted["numSpeculativeTokens"] = length
     own_config = _further_keys(config, findings)
     adaptive = _verifies_adaptively(config, method, findings)
     if adaptive:
         wanted["verification"] = str(Verification.ADAPTIVE)
-    else:
+    elif not restarts and not fixed:
         wanted |= _ks(config, method, length, findings)
     if own_config:
         wanted["config"] = own_config
     unknown_length = length is None and traits.tunability is Tunability.LIVE
     static = traits.tunability is Tunability.STATIC or unknown_length or adaptive
     comments = ["This is the speculative configuration of the source."]
-    if static or target.data > 1:
+    if static or restarts or fixed or target.data > 1:
         wanted["tuning"] = {"mode": "Off"}
         if adaptive:
             comments.append(
@@ -203,7 +212,12 @@ def _of_config(config: Json, target: Target, mounts: list[Mount], findings: Find
             comments.append(
                 "The tuner is off: to tune, set numSpeculativeTokens to the drafter's block_size."
             )
-        elif static:
+        elif restarts:
+            comments.append(
+                f"The tuner is off. {target.kind} changes K of this method by a restart only: "
+                "tuning.actuation: Rollout."
+            )
+        elif static or fixed:
             comments.append("The engine cannot change K with this method, so the tuner is off.")
         else:
             comments.append(

@@ -69,7 +69,7 @@ def words_in(value: object) -> list[str]:
 
 
 def engine_container(workload: Workload, named: str | None) -> Json:
-    """The container that runs vLLM. named: by the user.
+    """The container that runs an engine. named: by the user.
 
     Raises:
         ImportRefused: there is none, or more than one may be it.
@@ -83,17 +83,18 @@ def engine_container(workload: Workload, named: str | None) -> Json:
             raise ImportRefused(f"there is no container {named}; its containers: {names}")
         if len(found) == 1:
             return found[0]
-    likely = [each for each in containers if _runs_vllm(each)]
+    likely = [each for each in containers if _runs_an_engine(each)]
     if len(likely) == 1:
         return likely[0]
     if len(containers) == 1 and _has_flags(containers[0]):
         return containers[0]
     if not likely:
         raise NoEngine(
-            f"no container runs vLLM; name the one that does with --container. Its containers: {names}"
+            "no container runs vLLM or SGLang; name the one that does with --container. Its containers: "
+            f"{names}"
         )
     raise ImportRefused(
-        f"more than one container may run vLLM; name one with --container. Its containers: {names}"
+        f"more than one container may run an engine; name one with --container. Its containers: {names}"
     )
 
 
@@ -109,14 +110,18 @@ def words_of(container: Json, field: str) -> list[str]:
     return [str(each).lower() if isinstance(each, bool) else str(each) for each in value]
 
 
-def _runs_vllm(container: Json) -> bool:
+_ENGINES = ("vllm", "sglang")
+
+
+def _runs_an_engine(container: Json) -> bool:
     image = (text(container.get("image")) or "").lower()
     words = [word for field in ("command", "args") for word in words_in(container.get(field))]
-    return "vllm" in image or any(
-        "vllm serve" in word or "vllm.entrypoints" in word or word == "vllm" for word in words
+    programs = ("vllm serve", "vllm.entrypoints", "sglang serve", "sglang.launch_server")
+    return any(name in image for name in _ENGINES) or any(
+        word in _ENGINES or any(program in word for program in programs) for word in words
     )
 
 
 def _has_flags(container: Json) -> bool:
     words = words_in(container.get("args"))
-    return any(word.partition("=")[0] in ("--model", "--served-model-name") for word in words)
+    return any(word.partition("=")[0] in ("--model", "--model-path", "--served-model-name") for word in words)

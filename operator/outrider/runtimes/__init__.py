@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from outrider.api.engine import RuntimeKind
+from outrider.api.engines import RuntimeKind
 from outrider.api.spec import Spec
 from outrider.runtimes.metrics import Dialects
 from outrider.runtimes.runtime import Runtime

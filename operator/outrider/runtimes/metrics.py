@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 Samples = Sequence[tuple[float, float]]
 """Time in unix seconds and value, in rising order of time."""
@@ -72,6 +72,34 @@ PER_POSITION = (
 )
 
 
+class CellSeries(NamedTuple):
+    """One counter of the plugin for one batch bin and K."""
+
+    name: str
+    low: int  # smallest batch of the bin
+    k: int | None  # None: steps that verified another K than they draft
+    position: int | None = None  # of the draft, counted from 0; None where the counter has none
+
+
+PLUGIN_CELLS: Mapping[CellCounter, str] = {
+    CellCounter.STEPS: "outrider:steps_total",
+    CellCounter.SECONDS: "outrider:step_seconds_total",
+    CellCounter.REQUESTS: "outrider:scheduled_requests_total",
+    CellCounter.EMITTED: "outrider:emitted_tokens_total",
+    CellCounter.PREFILL: "outrider:prefill_tokens_total",
+    CellCounter.CONTEXT: "outrider:context_tokens_total",
+    CellCounter.VERIFIED: "outrider:draft_tokens_total",
+    CellCounter.TRIMMED: "outrider:trimmed_draft_tokens_total",
+    CellCounter.ACCEPTED: "outrider:accepted_tokens_total",
+    CellCounter.LIMITED: "outrider:limited_requests_total",
+    CellCounter.LIMITED_VERIFIED: "outrider:limited_draft_tokens_total",
+    CellCounter.LIMITED_ACCEPTED: "outrider:limited_accepted_tokens_total",
+}
+"""The names of Outrider's plugins, which are alike in every engine."""
+PLUGIN_EPOCH = "outrider:epoch"
+PLUGIN_LIVE_TUNING = "outrider:live_tuning"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricsDialect:
     """The metrics of one runtime, by their names in its `/metrics`."""
@@ -85,7 +113,9 @@ class MetricsDialect:
     kv_usage: str | None = None
     """Gauge of the KV cache in use, as a ratio."""
     gauges: tuple[str, ...] = ()
-    """Further gauges, of which `reckon` makes counters."""
+    """Further metrics, of which `reckon` makes counters."""
+    means: tuple[str, ...] = ()
+    """Those of `gauges` of which the maximum counts where a pod has several engines, and not the sum."""
     reckon: Callable[[Mapping[Any, Samples]], Mapping[Counter, Samples]] | None = None
     """Makes counters of gauges, for an engine that counts less. Only their differences are used."""
     histograms: Mapping[HistogramOf, str] = field(default_factory=dict)
@@ -152,7 +182,7 @@ class Dialects:
         """Cells' metrics, and whether they have a label `position`."""
         self.of_plugin = frozenset(name for one in self.all for name in one.of_plugin)
         self.by_maximum = frozenset(
-            name for one in self.all for name in (one.kv_usage, one.plugin) if name is not None
+            name for one in self.all for name in (one.kv_usage, one.plugin, *one.means) if name is not None
         )
         """Gauges of which the maximum counts where a pod has several engines."""
         self.engine_labels = tuple(dict.fromkeys(label for one in self.all for label in one.engine_labels))

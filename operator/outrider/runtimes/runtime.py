@@ -16,6 +16,7 @@ from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.control import EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch
+from outrider.runtimes.flag_table import FlagTable
 from outrider.runtimes.metrics import MetricsDialect
 
 Args = Mapping[str, Scalar | list[Scalar]]
@@ -64,6 +65,11 @@ class Runtime(Protocol):
     @property
     def metrics(self) -> MetricsDialect:
         """Its metrics, and those of Outrider's plugin in it."""
+        ...
+
+    @property
+    def flags(self) -> FlagTable:
+        """The flags of its parser."""
         ...
 
     def control(self, spec: Spec) -> EngineControl:
@@ -146,8 +152,9 @@ class Runtime(Protocol):
         """
         ...
 
-    def gpu_memory_share(self, args: Args) -> float:
-        """Ratio of each GPU's memory that an engine with these arguments takes.
+    def gpu_memory_share(self, args: Args) -> float | None:
+        """Ratio of each GPU's memory that an engine with these arguments takes; None: Outrider has no
+        estimate of this engine's memory and speed.
 
         Raises:
             ValueError: the argument is out of range; the message names the field.

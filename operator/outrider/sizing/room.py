@@ -49,12 +49,13 @@ class _Gpu:
         return f"{more_gpus}, a GPU with more memory, {_QUANTISED}"
 
 
-def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shortage | None:
+def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float | None) -> Shortage | None:
     """What is lacking on each GPU; None where there is room, and where that is unknown.
 
     Nor is there an estimate where the size of the files says the same (`outrider.plan.weights.room`).
 
-    weights: of `spec.cache`, once they are there. share: of the GPU's memory that the engine may take.
+    weights: of `spec.cache`, once they are there. share: of the GPU's memory that the engine may take. None:
+    there are no figures for the engine, so only weights without room are reported.
     """
     gpu = _selected_gpu(spec)
     if gpu is None or loads_otherwise(spec.engine.args):
@@ -65,11 +66,12 @@ def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float) -> Shor
         return None
     load = Load(1, _longest(spec, weights))
     spread = Spread.of(spec.parallelism)
-    held = _held(spec, known.architecture, gpu, share, load, spread)
+    held = _held(spec, known.architecture, gpu, share or 1.0, load, spread)
     if (files is not None or spec.model.uri == known.uri) and held.weights > gpu.memory_bytes:
-        enough = (s for s in _wider(spread) if _fits(_held(spec, known.architecture, gpu, share, load, s)))
+        wider = ((s, _held(spec, known.architecture, gpu, share or 1.0, load, s)) for s in _wider(spread))
+        enough = (s for s, needed in wider if _fits(needed))
         return Shortage(True, _certain(held, gpu, next(enough, None)))
-    if _fits(held) or (weights is not None and no_room(spec, weights)):
+    if share is None or _fits(held) or (weights is not None and no_room(spec, weights)):
         return None
     return Shortage(False, _estimated(held, gpu))
 

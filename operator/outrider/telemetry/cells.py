@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from operator import add
 
-from outrider.runtimes.metrics import MIXED, CellCounter, Counter, MetricsDialect
-from outrider.telemetry.series import CellSeries, PodSeries, Sample
+from outrider.runtimes.metrics import MIXED, CellCounter, CellSeries, Counter, MetricsDialect
+from outrider.telemetry.series import PodSeries, Sample
 from outrider.tuning.bounded_types import MAX_COUNT
 from outrider.tuning.observe.window import Cell, GapReason
 

@@ -77,7 +77,8 @@ def read_text(text: str, known: Readings, *, histograms: bool = False) -> Readin
 
 
 def _reading(sample: ParsedSample) -> Reading | Misread | None:
-    if dialects().of(sample.name) is None:
+    dialect = dialects().of(sample.name)
+    if dialect is None:
         return None
     try:
         key, value = series_key(sample.name, sample.labels), float(sample.value)
@@ -87,5 +88,5 @@ def _reading(sample: ParsedSample) -> Reading | Misread | None:
         return None
     if key is None or not isfinite(value):
         return None
-    engine = tuple(sample.labels.get(label, "") for label in dialects().engine_labels)
+    engine = tuple(sample.labels.get(label, "") for label in dialect.engine_labels)
     return Reading(engine, key, value)

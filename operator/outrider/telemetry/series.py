@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from outrider.api.drafting import MAX_K
 from outrider.runtimes import dialects
-from outrider.runtimes.metrics import MIXED
+from outrider.runtimes.metrics import MIXED, CellSeries
 from outrider.tuning.bounded_types import MAX_BATCH
 
 MAX_SERIES = 10_000
@@ -41,15 +41,6 @@ class Sample(NamedTuple):
 
     at: float  # unix seconds, on the source's clock
     value: float  # finite
-
-
-class CellSeries(NamedTuple):
-    """One counter of the plugin for one batch bin and K."""
-
-    name: str
-    low: int  # smallest batch of the bin
-    k: int | None  # None: steps that verified another K than they draft
-    position: int | None = None  # of the draft, counted from 0; None where the counter has none
 
 
 class BucketSeries(NamedTuple):

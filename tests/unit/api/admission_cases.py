@@ -542,7 +542,7 @@ SHORT: Json = {"name": "short", "maxK": 0, "when": {"promptTokensBelow": 20}}
 OF_ADAPTER: Json = {"name": "legal", "maxK": 1, "when": {"loraAdapter": "legal"}}
 
 ENGINES = (
-    _spec("another engine", "spec.engine.runtime", engine={"runtime": "SGLang"}),
+    _spec("an unknown engine", "spec.engine.runtime", engine={"runtime": "TensorRT-LLM"}),
     _spec("a version", engine={"runtime": "vLLM", "version": "0.32.0", "image": "vllm:x", "port": 9000}),
     _spec("vLLM's own image", engine={"image": "vllm/vllm-openai:v0.33.0"}),
     _spec("vLLM's own image with the plugin brought", engine={"image": VLLMS, "plugin": "Injected"}),
@@ -1184,6 +1184,154 @@ TARGETS = (
     _target("with rollouts", "spec.rollout: Outrider rolls out no pods", spec={"rollout": {"maxSurge": 2}}),
 )
 
+
+def _sglang(name: str, refused: str | None = None, **fields: object) -> AdmissionCase:
+    """The complete object with SGLang in place of vLLM."""
+    engine = fields.pop("engine", {})
+    assert isinstance(engine, Mapping)
+    return _spec(name, refused, engine={"runtime": "SGLang", "version": "0.5.23", **engine}, **fields)
+
+
+_OFF = {"mode": "Off"}
+_ROLLOUT = {"actuation": "Rollout"}
+_DRAFT_MODEL = {"method": "draft_model", "drafter": {"uri": "hf://org/small"}}
+_NGRAM = {"method": "ngram", "drafter": None}
+_DFLASH = {"method": "dflash", "drafter": {"uri": "hf://org/head"}}
+
+RUNTIMES = (
+    _sglang("SGLang"),
+    _sglang("SGLang's own image", engine={"image": "lmsysorg/sglang:v0.5.23"}),
+    _sglang("flags of SGLang", engine={"args": {"mem-fraction-static": 0.8, "chunked-prefill-size": 8192}}),
+    _sglang("flags that only vLLM owns", engine={"args": {"max-model-len-x": 1, "headless": True}}),
+    _spec("SGLang with a release of vLLM", "spec.engine.version is 0.33.0", engine={"runtime": "SGLang"}),
+    _sglang(
+        "SGLang's own image as one with the plugin",
+        "spec.engine.plugin: Baked",
+        engine={"image": "lmsysorg/sglang:v0.5.23", "plugin": "Baked"},
+    ),
+    _sglang(
+        "a method of vLLM",
+        "SGLang has no method suffix",
+        speculation={"method": "suffix", "drafter": None, "tuning": _OFF},
+    ),
+    _sglang(
+        "the model as a flag of SGLang",
+        "spec.engine.args.model-path is set by Outrider",
+        engine={"args": {"model-path": "x"}},
+    ),
+    _sglang(
+        "another algorithm in the flags",
+        "spec.engine.args.speculative_algorithm is set by Outrider",
+        engine={"args": {"speculative_algorithm": "NGRAM"}},
+    ),
+    _sglang(
+        "lossy acceptance",
+        "spec.engine.args.speculative-accept-threshold-single is set by Outrider",
+        engine={"args": {"speculative-accept-threshold-single": "0.9"}},
+    ),
+    *(
+        _sglang(
+            f"live tuning with {flag}", "spec.engine.args: SGLang changes no K", engine={"args": {flag: True}}
+        )
+        for flag in (
+            "enable-dp-attention",
+            "enable-multi-layer-eagle",
+            "enable-two-batch-overlap",
+            "enable-pdmux",
+        )
+    ),
+    _sglang("a switch that is off", engine={"args": {"enable-pdmux": False}}),
+    _sglang(
+        "one K with two-batch overlap",
+        engine={"args": {"enable-two-batch-overlap": True}},
+        speculation={"candidates": [5], "tuning": _OFF},
+    ),
+    _sglang(
+        "a draft model in a running SGLang",
+        "spec.speculation.tuning: SGLang changes K of method draft_model by a restart",
+        speculation=_DRAFT_MODEL,
+    ),
+    _sglang("a draft model by restarts", speculation={**_DRAFT_MODEL, "tuning": _ROLLOUT}),
+    _sglang("a draft model with one K", speculation={**_DRAFT_MODEL, "tuning": _OFF}),
+    _sglang("n-gram with one K", speculation={**_NGRAM, "tuning": _OFF}),
+    _sglang(
+        "n-gram by restarts with a schedule by batch size",
+        "spec.speculation: SGLang has one K of method ngram for all batch sizes",
+        speculation={
+            **_NGRAM,
+            "tuning": _ROLLOUT,
+            "schedule": [{"maxBatchSize": 4, "numSpeculativeTokens": 5}, {"numSpeculativeTokens": 0}],
+        },
+    ),
+    _sglang(
+        "a tuned block",
+        "spec.speculation.tuning.mode: SGLang does not change K of method dflash",
+        speculation=_DFLASH,
+    ),
+    _sglang("a block with one K", speculation={**_DFLASH, "tuning": _OFF}),
+    _sglang(
+        "a block with several K",
+        "spec.speculation: SGLang keeps one K of method dflash",
+        speculation={**_DFLASH, "tuning": _OFF, "candidates": [0, 5]},
+    ),
+    _sglang(
+        "embeddings of SGLang",
+        "spec.speculation.method: with these engine.args",
+        engine={"args": {"is-embedding": True}},
+    ),
+    _sglang(
+        "a model runner of SGLang",
+        "spec.engine.modelRunner: SGLang has one model runner",
+        engine={"modelRunner": "V1"},
+    ),
+    _sglang(
+        "adaptive verification in SGLang",
+        "spec.speculation.verification: SGLang verifies all drafts",
+        speculation={"verification": "Adaptive"},
+    ),
+    _sglang(
+        "keys of vLLM in SGLang",
+        "spec.speculation.config has keys of vLLM",
+        speculation={"config": {"quantization": "fp8"}},
+    ),
+    _sglang(
+        "limits of requests in SGLang",
+        "spec.speculation.requestLimits: SGLang has one K for all requests",
+        speculation={"requestLimits": [OF_ADAPTER]},
+    ),
+    _sglang(
+        "an idle drafter of SGLang",
+        "spec.speculation.tuning.k0: SGLang decides",
+        speculation={"tuning": {"k0": "Sync"}},
+    ),
+    _sglang(
+        "the GPUs of SGLang's drafter",
+        "spec.speculation.drafter.tensorParallelSize: SGLang spreads a drafter as its target",
+        speculation={"drafter": {"tensorParallelSize": 1}},
+    ),
+    _sglang(
+        "drafts of SGLang in stages",
+        "spec.parallelism.pipeline is 2: with SGLang",
+        parallelism={"pipeline": 2},
+    ),
+    _sglang(
+        "an adapter of SGLang",
+        "spec.engine.loraAdapters: Outrider loads adapters in vLLM only",
+        engine={"loraAdapters": [{"name": "a", "uri": "hf://org/a"}]},
+    ),
+    _sglang(
+        "a KV connector of SGLang",
+        "spec.engine.kvTransferPeer: Outrider compares",
+        engine={"kvTransferPeer": "other"},
+    ),
+    _sglang(
+        "two names of SGLang",
+        "spec.model.servedAliases: SGLang serves one name",
+        model={"servedAliases": ["other"]},
+    ),
+)
+
+
 CASES: tuple[AdmissionCase, ...] = (
     *NAMES,
     *MODELS,
@@ -1192,6 +1340,7 @@ CASES: tuple[AdmissionCase, ...] = (
     *TUNING,
     *LAUNCHES,
     *ENGINES,
+    *RUNTIMES,
     *SHAPES,
     *TARGETS,
 )

@@ -10,7 +10,8 @@ import pytest
 from charts.injection import FILE_NAME, IMAGE, MAX_K, Cel, cel, render
 from outrider.importing.findings import ImportRefused
 from outrider.importing.injection import Injection, inject
-from outrider.runtimes.vllm.flags import FLAGS, Form, form_of
+from outrider.runtimes.flag_table import Form
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.releases import DEFAULT_RELEASE
 from tests.unit.chart.kit import CHART, helm, needs_helm, of_kind
 from tests.unit.chart.kit import render as rendered
@@ -92,7 +93,7 @@ def test_the_policy_leaves_each_engine_with_a_flag_by_which_the_command_decides(
     pattern = SHIPPED["deniedFlags"]
     plain = launch()
     switches = (Form.PAIR, Form.SWITCH)
-    written = {flag: f"--{flag}" + ("" if form_of(flag) in switches else "=2") for flag in FLAGS}
+    written = {flag: f"--{flag}" + ("" if FLAGS.form_of(flag) in switches else "=2") for flag in FLAGS.flags}
     decisive = {flag for flag, word in written.items() if launch(word) != plain}
     assert decisive >= {"data-parallel-size", "enable-dbo", *READ_BY_THE_POLICY}
     for flag in decisive - {*READ_BY_THE_POLICY, *NOT_OF_THE_LAUNCH}:

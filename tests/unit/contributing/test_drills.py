@@ -22,12 +22,17 @@ PRODUCT = (
 )
 GENERATED = (
     "operator/outrider/runtimes/vllm/known_flags.py",
+    "operator/outrider/runtimes/sglang/known_flags.py",
     "charts/outrider/README.md",
     "charts/outrider/files",
     "charts/outrider/dashboards",
 )
 SUFFIXES = (".py", ".toml", ".yaml", ".json")
 RUNTIME_FOLDER = "operator/outrider/runtimes/vllm/"
+ADMISSION = "operator/outrider/api/engines/__init__.py"
+"""It has the value of each runtime. A module of the runtime's name beside it has what admission knows."""
+PLUGIN_METRICS = "operator/outrider/runtimes/metrics.py"
+"""Names of Outrider's plugins, which are alike in every engine."""
 
 
 def words(path: Path) -> Iterator[str]:
@@ -66,7 +71,7 @@ def test_a_runtime_is_its_folder_and_a_value_of_the_api() -> None:
     imported = {word for found in product().values() for word in found if ".runtimes.vllm" in word}
     outside = {name for name in naming("VLLM", *imported) if not name.startswith(RUNTIME_FOLDER)}
     # `outrider import` reads launches of vLLM, which another runtime need not have.
-    assert {name for name in outside if "/importing/" not in name} == {"operator/outrider/api/engine.py"}
+    assert {name for name in outside if "/importing/" not in name} == {ADMISSION}
 
 
 def test_a_metric_has_its_name_in_the_folder_of_its_runtime() -> None:
@@ -76,7 +81,8 @@ def test_a_metric_has_its_name_in_the_folder_of_its_runtime() -> None:
         if name.startswith("operator/") and any(word.startswith(("vllm:", "outrider:")) for word in words)
     }
     # Guardrails name two gauges in their sentences.
-    assert found == {f"{RUNTIME_FOLDER}metrics.py", "operator/outrider/tuning/observe/window.py"}
+    window = "operator/outrider/tuning/observe/window.py"
+    assert found == {f"{RUNTIME_FOLDER}metrics.py", PLUGIN_METRICS, window}
 
 
 def test_a_release_of_vllm_takes_at_most_four_files() -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from outrider.api.engine_args import OWNED_FLAGS
+from outrider.api.engines import ADMISSIONS, RuntimeKind
 from outrider.cli.main import app
 from outrider.importing.sources import SOURCES
 from outrider.runtimes.vllm.flags import FLAGS
@@ -75,4 +75,4 @@ def test_the_page_has_every_kind_of_source_and_only_flags_that_there_are() -> No
         assert source.name.partition(" of ")[0] in PAGE
     rows = re.findall(r"^\| (`--.+?) \|", PAGE, re.M)
     named = {flag for row in rows for flag in re.findall(r"--([a-z-]+)(?!\*)\b", row)}
-    assert named - {"ssl"} <= FLAGS.keys() | OWNED_FLAGS.keys()
+    assert named - {"ssl"} <= FLAGS.flags.keys() | ADMISSIONS[RuntimeKind.VLLM].owned_flags.keys()

@@ -24,6 +24,7 @@ from outrider.plan.weights.needs import MODEL, Artifact, Needs
 from outrider.plan.weights.room import gpu_memory
 from outrider.runtimes import missing_model
 from outrider.runtimes.engine_launch import SCHEDULE_FILE
+from outrider.runtimes.metrics import PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import read_text
 from tests.unit.controller.factories import a_raw_model
@@ -308,12 +309,12 @@ CASES: tuple[Case, ...] = (
         lambda text: read_text(text, {}),
         more=lambda: {
             "all series": _page(names.ACCEPTED_PER_POSITION, 10_000, 100),
-            "long lines": _page(names.CELL_ACCEPTED, 1_020, 1_020),
-            "long timestamps": f"{names.PLUGIN_EPOCH} 1 {'9' * 980}\n" * 1_000,
-            "backslashes": f'{names.PLUGIN_EPOCH}{{a="{chr(92) * 980}"}} 1\n' * 1_000,
+            "long lines": _page(PLUGIN_CELLS[CellCounter.ACCEPTED], 1_020, 1_020),
+            "long timestamps": f"{PLUGIN_EPOCH} 1 {'9' * 980}\n" * 1_000,
+            "backslashes": f'{PLUGIN_EPOCH}{{a="{chr(92) * 980}"}} 1\n' * 1_000,
             "comments": "# x\n" * (readers.METRICS_PAGE.most_bytes // 4),
             "line feeds": "\n" * readers.METRICS_PAGE.most_bytes,
-            "one line": names.PLUGIN_EPOCH + "1" * readers.METRICS_PAGE.most_bytes,
+            "one line": PLUGIN_EPOCH + "1" * readers.METRICS_PAGE.most_bytes,
         },
     ),
     Case(

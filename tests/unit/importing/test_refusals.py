@@ -67,14 +67,13 @@ def shell(script: str, **more: object) -> dict[str, Any]:
         (a_deployment(shell("vllm serve $(cat name)")), "runs a command inside another one"),
         (a_deployment(shell("if true; then vllm serve a/b; fi")), "uses 'if'"),
         (a_deployment(shell("vllm serve 'a/b")), "a quote that does not end"),
-        (a_deployment(shell("sleep 1")), "runs no vLLM server"),
+        (a_deployment(shell("sleep 1")), "runs no engine"),
         (a_deployment(shell("vllm serve a/b & vllm serve c/d")), "uses '&'"),
         (a_deployment(vllm(command=["bash", "/start.sh"])), "runs a script file"),
         (
             a_deployment(vllm(command=["python3", "-m", "vllm.entrypoints.api_server"])),
             "demonstration server",
         ),
-        (a_deployment(vllm(command=["python3", "-m", "sglang.launch_server"])), "SGLang"),
         (a_deployment(vllm("a/b", "--speculative-config", "many")), "is not a JSON object"),
         (
             {

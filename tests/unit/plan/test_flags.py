@@ -6,24 +6,16 @@ import pytest
 
 from engine_image.testing.contract.flags import render
 from engine_image.testing.contract.wheels import SUPPORTED
-from outrider.runtimes.vllm.flags import (
-    FLAGS,
-    SHORT,
-    Form,
-    dashed,
-    form_of,
-    full_name,
-    known,
-    nearest,
-    positive,
-)
+from outrider.runtimes.flag_table import Form
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, parse_version
 
 
 def test_every_supported_release_is_covered() -> None:
     releases = {parse_version(one.version) for one in SUPPORTED}
     assert {OLDEST_VERSION, NEWEST_VERSION} <= releases
-    assert {flag.since for flag in FLAGS.values()} | {flag.until for flag in FLAGS.values()} <= releases
+    ends = {end for flag in FLAGS.flags.values() for end in (flag.since, flag.until)}
+    assert ends - {None} <= releases
 
 
 @pytest.mark.parametrize(
@@ -39,16 +31,16 @@ def test_every_supported_release_is_covered() -> None:
     ],
 )
 def test_the_form_of_a_flag_is_known_shortened_or_not(name: str, form: Form | None) -> None:
-    assert form_of(name) is form
+    assert FLAGS.form_of(name) is form
 
 
 def test_short_names_stand_behind_one_dash() -> None:
-    assert (dashed("cc.level"), dashed("max-num-seqs"), full_name("dcp")) == (
+    assert (FLAGS.dashed("cc.level"), FLAGS.dashed("max-num-seqs"), FLAGS.full_name("dcp")) == (
         "-cc.level",
         "--max-num-seqs",
         "decode-context-parallel-size",
     )
-    assert set(SHORT.values()) <= set(FLAGS)
+    assert set(FLAGS.short.values()) <= set(FLAGS.flags)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +53,13 @@ def test_short_names_stand_behind_one_dash() -> None:
     ],
 )
 def test_the_no_of_a_flag_is_known(name: str, meant: str | None) -> None:
-    assert positive(name) == meant
+    assert FLAGS.positive(name) == meant
 
 
 def test_the_nearest_flag_is_one_of_the_release() -> None:
-    assert nearest("max-num-sequences", "0.33.0") == "max-num-seqs"
-    assert nearest("xyzzy", "0.33.0") is None
-    assert not known("max-num-sequences", "0.33.0")
+    assert FLAGS.nearest("max-num-sequences", "0.33.0") == "max-num-seqs"
+    assert FLAGS.nearest("xyzzy", "0.33.0") is None
+    assert not FLAGS.known("max-num-sequences", "0.33.0")
 
 
 def test_parsers_become_a_module_with_the_releases_of_each_flag() -> None:

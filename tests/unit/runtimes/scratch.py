@@ -8,15 +8,20 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, cast
 
-from outrider.api.engine import Engine, RuntimeKind
+from outrider.api.engine import Engine
+from outrider.api.engines import ADMISSIONS, RuntimeKind
+from outrider.api.engines.admission import Admission
 from outrider.api.resource import SpeculativeModel
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes import RUNTIMES, dialects
 from outrider.runtimes.control import NO_CONTROL, EngineControl
 from outrider.runtimes.engine_launch import EngineLaunch
+from outrider.runtimes.flag_table import FlagTable
 from outrider.runtimes.metrics import Counter, MetricsDialect, Samples
 from outrider.runtimes.runtime import Args, EngineContainer, EngineImage
+from outrider_protocol.methods import Method
+from outrider_protocol.releases import parse_version
 from tests.unit.plan.factories import a_model
 
 
@@ -66,10 +71,22 @@ def reckon(series: Mapping[Any, Samples]) -> Mapping[Counter, Samples]:
 DIALECT = MetricsDialect(counters={}, gauges=(RUNNING, SPEED, LENGTH, RATE), reckon=reckon)
 
 
+ADMISSION = Admission(
+    releases="all",
+    version="",
+    stock_image="scratch",
+    owned_flags={},
+    generating={},
+    features=frozenset(),
+    methods=tuple(Method),
+)
+
+
 class Scratch:
     """An engine that has nothing in common with vLLM."""
 
     metrics = DIALECT
+    flags = FlagTable("Scratch", parse_version, {})
     owned_variables: Mapping[str, str] = {"SCRATCH_MODE": "leave it out"}
     joined_variables: Mapping[str, frozenset[str]] = {}
 
@@ -140,9 +157,10 @@ def a_scratch_model(**spec: object) -> SpeculativeModel:
 def registered() -> Iterator[None]:
     """The runtime is in the registry."""
     RUNTIMES[SCRATCH] = Scratch()
+    ADMISSIONS[SCRATCH] = ADMISSION
     dialects.cache_clear()
     try:
         yield
     finally:
-        del RUNTIMES[SCRATCH]
+        del RUNTIMES[SCRATCH], ADMISSIONS[SCRATCH]
         dialects.cache_clear()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outrider.api.engine import RuntimeKind
+from outrider.api.engines import RuntimeKind
 from outrider.api.reasons import DegradedReason
 from outrider.plan import Plan
 from outrider.runtimes import RUNTIMES, missing_model, remedy

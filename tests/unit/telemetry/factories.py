@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from outrider.runtimes.metrics import MIXED
+from outrider.runtimes.metrics import MIXED, PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.series import CellSeries, PodKey, PodSeries, Sample, SeriesKey
 from outrider_engine.counting.measure import CellSums
@@ -128,14 +128,14 @@ class PluginCounters:
         length = drafted if k is None else k
         requests = steps * batch
         added = {
-            (names.CELL_STEPS, None): steps,
-            (names.CELL_SECONDS, None): steps * step_seconds,
-            (names.CELL_REQUESTS, None): requests,
-            (names.CELL_EMITTED, None): requests * (1 + (accepted if length else 0)),
-            (names.CELL_PREFILL, None): prefill,
-            (names.CELL_CONTEXT, None): requests * context,
-            **{(names.CELL_VERIFIED, j): requests for j in range(length)},
-            **{(names.CELL_ACCEPTED, j): requests * accepted / length for j in range(length)},
+            (PLUGIN_CELLS[CellCounter.STEPS], None): steps,
+            (PLUGIN_CELLS[CellCounter.SECONDS], None): steps * step_seconds,
+            (PLUGIN_CELLS[CellCounter.REQUESTS], None): requests,
+            (PLUGIN_CELLS[CellCounter.EMITTED], None): requests * (1 + (accepted if length else 0)),
+            (PLUGIN_CELLS[CellCounter.PREFILL], None): prefill,
+            (PLUGIN_CELLS[CellCounter.CONTEXT], None): requests * context,
+            **{(PLUGIN_CELLS[CellCounter.VERIFIED], j): requests for j in range(length)},
+            **{(PLUGIN_CELLS[CellCounter.ACCEPTED], j): requests * accepted / length for j in range(length)},
         }
         for (name, position), value in added.items():
             key = CellSeries(name, low, k, position)
@@ -146,7 +146,7 @@ class PluginCounters:
 def a_plugin_series(*scrapes: tuple[float, Counters, PluginCounters]) -> PodSeries:
     """Samples of vLLM's and the plugin's counters; one that does not exist yet has no sample."""
     series: dict[SeriesKey, tuple[Sample, ...]] = dict(a_series(*((at, c) for at, c, _ in scrapes)))
-    series[names.PLUGIN_EPOCH] = tuple(Sample(at, 1.0) for at, _, _ in scrapes)
+    series[PLUGIN_EPOCH] = tuple(Sample(at, 1.0) for at, _, _ in scrapes)
     for key in {key for _, _, plugin in scrapes for key in plugin.values}:
         series[key] = tuple(Sample(at, p.values[key]) for at, _, p in scrapes if key in p.values)
     return series
@@ -164,7 +164,7 @@ def exposition(counters: Counters, plugin: PluginCounters | None = None) -> byte
     lines.append('vllm:request_success_total{engine="0",model_name="tiny",finished_reason="stop"} 3')
     lines.append("some_other_metric 1")
     if plugin is not None:
-        lines.append(f'{names.PLUGIN_EPOCH}{{model_name="tiny",engine="0"}} 4')
+        lines.append(f'{PLUGIN_EPOCH}{{model_name="tiny",engine="0"}} 4')
         lines += [_plugin_line(key, value) for key, value in plugin.values.items()]
     return "\n".join([*lines, ""]).encode()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.runtimes.metrics import Counter
+from outrider.runtimes.metrics import PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter, Counter
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.cells import check_totals
@@ -21,6 +21,10 @@ from outrider.telemetry.series import (
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Cell, Gap, GapReason, Window
 from tests.unit.telemetry.factories import POD, Counters, PluginCounters, a_plugin_series, a_series
+
+EMITTED = PLUGIN_CELLS[CellCounter.EMITTED]
+STEPS = PLUGIN_CELLS[CellCounter.STEPS]
+VERIFIED = PLUGIN_CELLS[CellCounter.VERIFIED]
 
 
 def window(series: PodSeries, *, since: float = 0.0, until: float = 10.0) -> Window | Gap:
@@ -108,7 +112,7 @@ def test_an_engine_with_the_plugin_that_did_nothing_has_no_cells() -> None:
 def test_a_scrape_without_the_plugins_metrics_is_left_out() -> None:
     series = dict(a_run(START, ran(START, steps=100), ran(START, steps=200)))
     for key in series:
-        if isinstance(key, CellSeries) or key == names.PLUGIN_EPOCH:
+        if isinstance(key, CellSeries) or key == PLUGIN_EPOCH:
             series[key] = series[key][:2]
     found = good(window(series))
     assert (found.ended_at, found.engine_steps, found.cells[0].steps) == (6.0, 100, 100)
@@ -122,7 +126,7 @@ def test_a_restarted_engine_is_a_reset() -> None:
 
 def test_a_cell_that_goes_backwards_alone_is_a_reset_and_named() -> None:
     series = dict(a_run(START, ran(START, steps=100)))
-    series[CellSeries(names.CELL_STEPS, 7, 3)] = (Sample(2.0, 100), Sample(6.0, 3))
+    series[CellSeries(STEPS, 7, 3)] = (Sample(2.0, 100), Sample(6.0, 3))
     found = window(series)
     assert isinstance(found, Gap)
     assert found.reason is GapReason.COUNTER_RESET
@@ -131,12 +135,12 @@ def test_a_cell_that_goes_backwards_alone_is_a_reset_and_named() -> None:
 
 def test_a_counter_that_vanishes_is_contradictory() -> None:
     series = dict(a_run(START, ran(START, steps=100), ran(START, steps=200)))
-    key = CellSeries(names.CELL_EMITTED, 7, 3)
+    key = CellSeries(EMITTED, 7, 3)
     series[key] = (series[key][0], Sample(6.0, series[key][1].value))
     found = window(series)
     assert isinstance(found, Gap)
     assert found.reason is GapReason.CONTRADICTORY
-    assert names.CELL_EMITTED in found.detail
+    assert EMITTED in found.detail
 
 
 def test_a_plugin_whose_counting_is_off_leaves_vllms_own_sums() -> None:
@@ -150,7 +154,7 @@ def test_a_plugin_that_disagrees_wildly_with_vllm_is_contradictory(factor: float
     found = window(a_run(START, after))
     assert isinstance(found, Gap)
     assert found.reason is GapReason.CONTRADICTORY
-    assert f"the plugin counted {4000 * factor:.0f} in {names.CELL_EMITTED}, the engine 4000" in found.detail
+    assert f"the plugin counted {4000 * factor:.0f} in {EMITTED}, the engine 4000" in found.detail
 
 
 @pytest.mark.parametrize("steps", [196, 200, 204])
@@ -167,18 +171,30 @@ def test_few_steps_are_not_judged() -> None:
 @pytest.mark.parametrize(
     ("name", "labels", "key"),
     [
-        (names.CELL_STEPS, {"batch": "7-12", "k": "3"}, CellSeries(names.CELL_STEPS, 7, 3)),
-        (names.CELL_STEPS, {"batch": "25+", "k": "0"}, CellSeries(names.CELL_STEPS, 25, 0)),
-        (names.CELL_STEPS, {"batch": "1", "k": "mixed"}, CellSeries(names.CELL_STEPS, 1, None)),
         (
-            names.CELL_VERIFIED,
+            STEPS,
+            {"batch": "7-12", "k": "3"},
+            CellSeries(STEPS, 7, 3),
+        ),
+        (
+            STEPS,
+            {"batch": "25+", "k": "0"},
+            CellSeries(STEPS, 25, 0),
+        ),
+        (
+            STEPS,
+            {"batch": "1", "k": "mixed"},
+            CellSeries(STEPS, 1, None),
+        ),
+        (
+            VERIFIED,
             {"batch": "2-3", "k": "5", "position": "4"},
-            CellSeries(names.CELL_VERIFIED, 2, 5, 4),
+            CellSeries(VERIFIED, 2, 5, 4),
         ),
         (names.PROMPT_TOKENS, {"source": "local_cache_hit"}, None),
         (names.PROMPT_TOKENS, {"source": "local_compute"}, names.PROMPT_TOKENS),
         (names.ACCEPTED_PER_POSITION, {"position": "2"}, DIALECT.at_position(2)),
-        (names.PLUGIN_EPOCH, {}, names.PLUGIN_EPOCH),
+        (PLUGIN_EPOCH, {}, PLUGIN_EPOCH),
     ],
 )
 def test_labels_name_the_series(name: str, labels: dict[str, str], key: object) -> None:
@@ -188,21 +204,21 @@ def test_labels_name_the_series(name: str, labels: dict[str, str], key: object) 
 @pytest.mark.parametrize(
     ("name", "labels"),
     [
-        (names.CELL_STEPS, {"batch": "many", "k": "3"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "three"}),
-        (names.CELL_STEPS, {"k": "3"}),
-        (names.CELL_STEPS, {"batch": "7-12"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "3", "position": "0"}),
-        (names.CELL_STEPS, {"batch": "²", "k": "3"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "²"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "٣"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "33"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "1000000000"}),
-        (names.CELL_STEPS, {"batch": "7-12", "k": "9" * 5000}),
-        (names.CELL_STEPS, {"batch": "9" * 5000, "k": "3"}),
-        (names.CELL_STEPS, {"batch": str(2**20 + 1), "k": "3"}),
-        (names.CELL_VERIFIED, {"batch": "7-12", "k": "3"}),
-        (names.CELL_VERIFIED, {"batch": "7-12", "k": "3", "position": "32"}),
+        (STEPS, {"batch": "many", "k": "3"}),
+        (STEPS, {"batch": "7-12", "k": "three"}),
+        (STEPS, {"k": "3"}),
+        (STEPS, {"batch": "7-12"}),
+        (STEPS, {"batch": "7-12", "k": "3", "position": "0"}),
+        (STEPS, {"batch": "²", "k": "3"}),
+        (STEPS, {"batch": "7-12", "k": "²"}),
+        (STEPS, {"batch": "7-12", "k": "٣"}),
+        (STEPS, {"batch": "7-12", "k": "33"}),
+        (STEPS, {"batch": "7-12", "k": "1000000000"}),
+        (STEPS, {"batch": "7-12", "k": "9" * 5000}),
+        (STEPS, {"batch": "9" * 5000, "k": "3"}),
+        (STEPS, {"batch": str(2**20 + 1), "k": "3"}),
+        (VERIFIED, {"batch": "7-12", "k": "3"}),
+        (VERIFIED, {"batch": "7-12", "k": "3", "position": "32"}),
         (names.ACCEPTED_PER_POSITION, {}),
         (names.ACCEPTED_PER_POSITION, {"position": "²"}),
         (names.ACCEPTED_PER_POSITION, {"position": "32"}),
@@ -216,13 +232,16 @@ def test_labels_that_no_engine_writes_are_refused(name: str, labels: dict[str, s
 
 
 def test_cells_of_several_engines_are_added_and_one_that_starts_later_counts_from_zero() -> None:
-    key = CellSeries(names.CELL_STEPS, 7, 3)
+    key = CellSeries(STEPS, 7, 3)
     series = pod_series([(key, {1.0: 10.0, 2.0: 20.0}), (key, {2.0: 5.0})])
     assert series[key] == (Sample(1.0, 10.0), Sample(2.0, 25.0))
 
 
 def test_cells_that_stood_still_are_left_out_and_late_ones_are_not() -> None:
-    still, late = CellSeries(names.CELL_STEPS, 1, 0), CellSeries(names.CELL_STEPS, 1, 1)
+    still, late = (
+        CellSeries(STEPS, 1, 0),
+        CellSeries(STEPS, 1, 1),
+    )
     both = {1.0: 10.0, 2.0: 10.0}
     series = pod_series([(names.KV_USAGE, both), (still, both), (late, {2.0: 10.0})])
     assert set(series) == {names.KV_USAGE, late}
@@ -246,7 +265,10 @@ def test_cells_of_neighbouring_windows_add_up(runs: list[tuple[int, int]], data:
 
 
 def test_a_counter_that_neither_the_plugin_nor_vllm_has_contradicts_nothing() -> None:
-    deltas = {CellSeries(names.CELL_STEPS, 7, 0): 10.0, CellSeries(names.CELL_EMITTED, 7, 0): 80.0}
+    deltas = {
+        CellSeries(STEPS, 7, 0): 10.0,
+        CellSeries(EMITTED, 7, 0): 80.0,
+    }
     check_totals(deltas, {Counter.ENGINE_STEPS: 10.0, Counter.GENERATED_TOKENS: 80.0}, DIALECT)
 
 
@@ -255,12 +277,12 @@ def test_drafts_of_requests_that_were_given_up_are_no_contradiction() -> None:
 
     The clients went away during the last of them, whose drafts vLLM does not count.
     """
-    drafted = {CellSeries(names.CELL_VERIFIED, 4, 5, position): 16.0 for position in range(5)}
+    drafted = {CellSeries(VERIFIED, 4, 5, position): 16.0 for position in range(5)}
     deltas = {
-        CellSeries(names.CELL_STEPS, 1, 0): 200.0,
-        CellSeries(names.CELL_EMITTED, 1, 0): 400.0,
-        CellSeries(names.CELL_STEPS, 4, 5): 4.0,
-        CellSeries(names.CELL_EMITTED, 4, 5): 30.0,
+        CellSeries(STEPS, 1, 0): 200.0,
+        CellSeries(EMITTED, 1, 0): 400.0,
+        CellSeries(STEPS, 4, 5): 4.0,
+        CellSeries(EMITTED, 4, 5): 30.0,
         **drafted,
     }
     totals = {Counter.ENGINE_STEPS: 204.0, Counter.GENERATED_TOKENS: 430.0, Counter.DRAFT_TOKENS: 50.0}

@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from outrider.runtimes.metrics import PLUGIN_CELLS, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry import answer
@@ -27,7 +28,7 @@ WELL = read_answer(list(HEALTHY)).pods[B]
 NATIVE = {"histograms": [[1.0, {"count": "3", "sum": "4"}]]}
 
 
-def a_bad_row(name: str = names.CELL_STEPS, **parts: object) -> dict[str, object]:
+def a_bad_row(name: str = PLUGIN_CELLS[CellCounter.STEPS], **parts: object) -> dict[str, object]:
     """Of pod a."""
     return {"metric": a_row(name)["metric"], **parts}
 
@@ -46,9 +47,9 @@ def found_with(*rows: dict[str, object]) -> Answer:
         a_bad_row(values=[[1.0]]),
         a_bad_row(values=5),
         a_bad_row(),
-        a_row(names.CELL_STEPS, batch="7-12", k="²"),
-        a_row(names.CELL_STEPS, batch="7-12", k="1000000000"),
-        a_row(names.CELL_STEPS, batch="9" * 5000, k="3"),
+        a_row(PLUGIN_CELLS[CellCounter.STEPS], batch="7-12", k="²"),
+        a_row(PLUGIN_CELLS[CellCounter.STEPS], batch="7-12", k="1000000000"),
+        a_row(PLUGIN_CELLS[CellCounter.STEPS], batch="9" * 5000, k="3"),
     ],
     ids=range(8),
 )
@@ -56,7 +57,7 @@ def test_a_row_of_the_plugin_that_cannot_be_read_is_skipped_and_told(row: dict[s
     found = found_with(row, a_row())
     assert found.pods[A] == {names.GENERATED_TOKENS: (Sample(1.0, 1.0), Sample(2.0, 2.0))}
     told = str(found.skipped[A])
-    assert told.startswith(f"1 series cannot be parsed, the first: {names.CELL_STEPS}: ")
+    assert told.startswith(f"1 series cannot be parsed, the first: {PLUGIN_CELLS[CellCounter.STEPS]}: ")
     assert len(told) < 300
 
 
@@ -108,7 +109,7 @@ def test_a_row_without_labels_is_nobodys() -> None:
 
 
 def test_a_pod_with_too_many_series_is_a_gap_and_the_others_go_on() -> None:
-    rows = [a_row(names.CELL_STEPS, batch=str(low), k="0") for low in range(1, MAX_SERIES + 2)]
+    rows = [a_row(PLUGIN_CELLS[CellCounter.STEPS], batch=str(low), k="0") for low in range(1, MAX_SERIES + 2)]
     assert found_with(*rows).pods[A] == Unreadable(
         f"{MAX_SERIES + 1} series exceed the limit of {MAX_SERIES}"
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import httpx
 import pytest
 
+from outrider.runtimes.metrics import PLUGIN_CELLS, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry import pod_scrape
@@ -25,7 +26,7 @@ LONG_LINES = [b'outrider:steps_total{model_name="%s%d"} 1' % (b"x" * 900, index)
 
 
 def cells(count: int) -> bytes:
-    lines = (f'{names.CELL_STEPS}{{batch="{low}",k="0"}} 1' for low in range(1, count + 1))
+    lines = (f'{PLUGIN_CELLS[CellCounter.STEPS]}{{batch="{low}",k="0"}} 1' for low in range(1, count + 1))
     return "\n".join(lines).encode() + b"\n"
 
 
@@ -111,7 +112,7 @@ async def test_as_many_series_as_are_allowed_are_read() -> None:
 
 
 async def test_a_cell_that_cannot_be_read_is_skipped_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    bad = f'{names.CELL_STEPS}{{batch="7-12",k="1000000000"}} 1\n'
+    bad = f'{PLUGIN_CELLS[CellCounter.STEPS]}{{batch="7-12",k="1000000000"}} 1\n'
     engines = Engines(a=page(GOOD + bad.encode()), b=text())
     with caplog.at_level(logging.WARNING, "outrider"):
         async with engines.source() as source:
@@ -143,10 +144,10 @@ def test_a_whole_number_beyond_every_float_is_of_no_use() -> None:
 
 
 def test_a_label_that_is_no_number_is_misread_and_not_an_error() -> None:
-    line = f'{names.CELL_STEPS}{{batch="²",k="3"}} 1'
+    line = f'{PLUGIN_CELLS[CellCounter.STEPS]}{{batch="²",k="3"}} 1'
     (found,) = read_text(line, {}).values()
     assert isinstance(found, Misread)
-    assert found.name == names.CELL_STEPS
+    assert found.name == PLUGIN_CELLS[CellCounter.STEPS]
 
 
 async def test_scrapes_that_no_window_reaches_back_to_are_forgotten() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.runtimes.metrics import MIXED, PER_POSITION
+from outrider.runtimes.metrics import MIXED, PER_POSITION, PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.page import read_text
@@ -16,6 +16,9 @@ from outrider_engine.http import exposition
 from outrider_protocol.bins import batch_bins
 from tests.unit.telemetry.factories import POD, Counters, cell_sums
 from tests.unit.telemetry.factories import exposition as stock_text
+
+STEPS = PLUGIN_CELLS[CellCounter.STEPS]
+TRIMMED = PLUGIN_CELLS[CellCounter.TRIMMED]
 
 
 def plugin_text(*cells: CellSums) -> str:
@@ -38,7 +41,7 @@ def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes()
 
 
 def test_the_plugin_shows_itself_before_its_first_step() -> None:
-    assert read(plugin_text()) == {names.PLUGIN_EPOCH: 0.0}
+    assert read(plugin_text()) == {PLUGIN_EPOCH: 0.0}
 
 
 def test_what_the_plugin_counted_becomes_a_cell() -> None:
@@ -105,7 +108,7 @@ def test_drafts_of_limited_requests_are_among_vllms_and_not_among_those_of_the_c
 
 
 def test_a_position_of_which_nothing_was_trimmed_has_no_sample_of_it() -> None:
-    assert not [key for key in read(plugin_text(cell_sums())) if names.CELL_TRIMMED in str(key)]
+    assert not [key for key in read(plugin_text(cell_sums())) if TRIMMED in str(key)]
 
 
 def test_both_have_the_same_bins() -> None:
@@ -118,4 +121,4 @@ def test_both_have_the_same_bins() -> None:
 def test_every_label_of_a_bin_is_read_back() -> None:
     for found in batch_bins(1000):
         text = plugin_text(cell_sums(low=found.low, high=found.high, k=0))
-        assert CellSeries(names.CELL_STEPS, found.low, 0) in read(text)
+        assert CellSeries(STEPS, found.low, 0) in read(text)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.reasons import MetricsReason
+from outrider.runtimes.metrics import PLUGIN_CELLS, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import Reading, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
@@ -20,6 +21,8 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Window
 from tests.unit.telemetry.engine_pages import A, Answer, B, Engines, page, text, usable
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
+
+STEPS = PLUGIN_CELLS[CellCounter.STEPS]
 
 
 def failing(_: httpx.Request) -> httpx.Response:
@@ -34,7 +37,10 @@ async def test_each_fetch_adds_a_sample_at_the_time_of_asking() -> None:
         series = (await source.fetch(60))[A]
     assert engines.asked == ["http://a:8000/metrics"] * 2
     assert series[names.ENGINE_STEPS] == (Sample(100.0, 100.0), Sample(110.0, 300.0))
-    assert series[CellSeries(names.CELL_STEPS, 7, 3)] == (Sample(100.0, 100.0), Sample(110.0, 300.0))
+    assert series[CellSeries(STEPS, 7, 3)] == (
+        Sample(100.0, 100.0),
+        Sample(110.0, 300.0),
+    )
 
 
 async def test_two_fetches_make_a_window() -> None:

@@ -159,9 +159,15 @@ def _of_engine(spec: Spec | None, gpu: Gpu) -> tuple[float, int]:
     try:
         given = runtime.max_num_seqs(arguments)
         most = runtime.default_max_num_seqs(gpu.name, gpu.memory_bytes) if given is None else given
-        return runtime.gpu_memory_share(arguments), most
+        share = runtime.gpu_memory_share(arguments)
     except ValueError as error:
         raise CommandError(str(error)) from error
+    if share is None:
+        raise CommandError(
+            f"Outrider has no figures for memory and speed of {engine.runtime}, so outrider plan does not "
+            "answer for this manifest. For the same model in vLLM, set spec.engine.runtime: vLLM"
+        )
+    return share, most
 
 
 def _known_limits(spec: Spec) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from functools import partial
 from outrider.api.engine import ModelRunner
 from outrider.api.spec import Spec
 from outrider.api.speculation_fields import Verification
+from outrider.runtimes.flag_values import own_value
 from outrider.runtimes.resources import uses_gpu
-from outrider.runtimes.vllm.limits import own_value
 from outrider.runtimes.vllm.runner import tuned_on
 from outrider_protocol.k_control import best_runner
 from outrider_protocol.methods import Method

@@ -7,19 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
+from outrider.runtimes.plugin import WHY
 from outrider.runtimes.vllm.environment import PLUGINS_VARIABLE, RUNNER_VARIABLE
-from outrider.runtimes.vllm.flags import full_name, known, nearest
-from outrider_protocol.environment import (
-    CANDIDATES_VARIABLE,
-    CONTROL_PORT_VARIABLE,
-    DRAIN_FILE_VARIABLE,
-    K0_VARIABLE,
-    POD_UID_VARIABLE,
-    PUBLIC_KEY_FILE_VARIABLE,
-    SELF_TEST_FILE_VARIABLE,
-    STATIC_SCHEDULE_VARIABLE,
-    SWEEP_VARIABLE,
-)
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.methods import Method
 
 _TABLE = "num_speculative_tokens_per_batch_size"
@@ -44,22 +34,12 @@ _CONFIG: Mapping[str, str] = {
 }
 _STOCK_TABLE = "the static schedule, which an engine without Outrider's plugin keeps"
 _VARIABLES: Mapping[str, str] = {
+    **WHY,
     PLUGINS_VARIABLE: "vLLM loads these plugins, and no others; podTemplate may name more",
     RUNNER_VARIABLE: "the model runner on which K can change; spec.engine.modelRunner decides otherwise",
-    CANDIDATES_VARIABLE: "the K that the plugin may choose among",
-    K0_VARIABLE: "from spec.speculation.tuning.k0",
-    SWEEP_VARIABLE: "from spec.speculation.tuning.sweep",
-    POD_UID_VARIABLE: "requests of the operator are signed for this pod alone",
-    CONTROL_PORT_VARIABLE: "the control API has a port of its own, for a NetworkPolicy",
     "VLLM_NO_USAGE_STATS": "nothing is sent to vLLM's makers",
-    "DO_NOT_TRACK": "nothing is sent to makers of libraries",
     "NUMBA_NUM_THREADS": "n-gram looks up on one thread; more of them only get in its way",
-    "HF_HUB_OFFLINE": "weights are in the pod already",
     "VLLM_HOST_IP": "where the other pods of the replica find this one",
-    STATIC_SCHEDULE_VARIABLE: "where the plugin reads the static schedule",
-    PUBLIC_KEY_FILE_VARIABLE: "whose requests the plugin takes",
-    SELF_TEST_FILE_VARIABLE: "where the plugin keeps what its self-test found",
-    DRAIN_FILE_VARIABLE: "how a stopping pod learns that it takes no new requests",
 }
 _ASSISTANTS = ("-assistant", "-mtp", "_mtp", "-nextn")
 """Ends of the names of checkpoints of which vLLM makes method mtp, whatever is said. From source."""
@@ -67,7 +47,7 @@ _ASSISTANTS = ("-assistant", "-mtp", "_mtp", "-nextn")
 
 def flag_additions(spec: Spec, words: Sequence[str], *, stock: bool) -> Iterator[tuple[str, str]]:
     """Each flag, and each key of the speculative configuration, that no field says, and why it is there."""
-    said = {full_name(name) for name in spec.engine.args}
+    said = {FLAGS.full_name(name) for name in spec.engine.args}
     said |= {"served-model-name"} if spec.model.served_name is not None else set()
     said |= {"port"} if "port" in spec.engine.model_fields_set else set()
     for word in words:
@@ -96,7 +76,9 @@ def variable_additions(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def advice(spec: Spec) -> list[str]:
     """What is allowed, and probably not what was meant."""
-    found = [text for name in spec.engine.args if (text := _unknown(name, spec.engine.version)) is not None]
+    found = [
+        text for name in spec.engine.args if (text := FLAGS.advice(name, spec.engine.version)) is not None
+    ]
     wanted, drafter = spec.speculation, spec.speculation.drafter
     if (
         wanted.method is Method.DRAFT_MODEL
@@ -108,11 +90,3 @@ def advice(spec: Spec) -> list[str]:
             "target, of which vLLM makes method mtp after Outrider has chosen runner and table; write mtp"
         )
     return found
-
-
-def _unknown(name: str, version: str) -> str | None:
-    if known(name, version):
-        return None
-    alike = nearest(name, version)
-    instead = "a plugin may have it" if alike is None else f"did you mean {alike}? A plugin may have it"
-    return f"spec.engine.args.{shortened(name, 60)}: the parser of vLLM {version} has no such flag; {instead}"

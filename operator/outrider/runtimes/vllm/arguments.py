@@ -6,33 +6,27 @@ Flag names are those of ``vllm.entrypoints.openai.api_server``.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 
 from outrider.api.engine_args import Scalar
 from outrider.api.spec import Spec
 from outrider.api.speculation import Speculation
-from outrider.api.text import shortened
 from outrider.runtimes.artifacts import path_in_pod
+from outrider.runtimes.flag_values import canonical, own_value
 from outrider.runtimes.vllm import lora
-from outrider.runtimes.vllm.flags import Form, dashed, form_of, full_name, positive
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider.runtimes.vllm.launch_table import launch_table, stock_table
 from outrider.runtimes.vllm.limits import (
     SHUTDOWN_TIMEOUT,
     batch_on_every_machine,
-    canonical,
     max_num_batched_tokens,
     max_num_seqs,
-    own_value,
 )
 from outrider.runtimes.vllm.methods import engine_config, name_on_v2
 from outrider.runtimes.vllm.runner import TablePlace, launch_form, starts_on_v2
 from outrider_protocol.methods import Kind, Method, methods_with
 from outrider_protocol.releases import ADAPTIVE_VERIFICATION
 from outrider_protocol.schedule import Schedule
-
-_NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
-"""The only word with a dash in front that vLLM's parser takes for a value; at ``-0.5`` it goes astray."""
 
 _SPREAD_AS_TARGET = methods_with(kind=Kind.MODEL)
 _READ_THEIR_SIZE = (*_SPREAD_AS_TARGET, Method.DSPARK)
@@ -70,7 +64,7 @@ def arguments(spec: Spec, *, served_name: str, table: Schedule | None = None) ->
     if config is not None:
         flags["speculative-config"] = json.dumps(config, separators=(",", ":"))
     flags |= {flag: own[flag] for flag in sorted(own) if canonical(flag) != "max-num-seqs"}
-    return [word for flag, value in flags.items() for word in _words(flag, value)]
+    return [word for flag, value in flags.items() for word in FLAGS.words(flag, value)]
 
 
 def speculative_config(spec: Spec, *, table: Schedule | None = None) -> dict[str, object] | None:
@@ -139,47 +133,3 @@ def _drafter_tensor_parallel_size(spec: Spec) -> int | None:
     if drafter.tensor_parallel_size is not None:
         return drafter.tensor_parallel_size
     return spec.parallelism.tensor if wanted.method in _SPREAD_AS_TARGET else None
-
-
-def _words(flag: str, value: Scalar | list[Scalar]) -> list[str]:
-    """One word where vLLM's parser allows it, so that nothing in the value is read as another flag."""
-    for item in value if isinstance(value, list) else [value]:
-        if isinstance(item, str) and item.startswith("--"):
-            raise _like_a_flag(flag, item)
-    if "." in flag:  # A part of a flag that takes JSON.
-        return [f"{dashed(flag)}={value if isinstance(value, str) else json.dumps(value)}"]
-    if isinstance(value, bool):
-        return _switch(flag, on=value)
-    if isinstance(value, list):
-        return [dashed(flag), *(_item(flag, item) for item in value)]
-    return [f"{dashed(flag)}={value}"]
-
-
-def _switch(flag: str, *, on: bool) -> list[str]:
-    """``false`` is vLLM's ``--no-flag``, and not "leave it to vLLM", for which the key is left out."""
-    form, positive_flag = form_of(flag), positive(flag)
-    if form is Form.VALUE:
-        said = "true" if on else "false"
-        raise ValueError(
-            f"spec.engine.args.{flag}: vLLM takes a value for this flag, and not {said}; write the value, or "
-            "leave the key out for vLLM's default"
-        )
-    if on:
-        return [dashed(flag)]
-    if positive_flag is not None:
-        return [f"--{positive_flag}"]
-    # vLLM has no other word for the "no" of a switch than its absence.
-    return [] if form is Form.SWITCH else [f"--no-{full_name(flag)}"]
-
-
-def _item(flag: str, item: Scalar) -> str:
-    """A word of its own, which several values of one flag have to be."""
-    word = str(item)
-    if word.startswith("-") and not _NEGATIVE_NUMBER.fullmatch(word):
-        raise _like_a_flag(flag, word)
-    return word
-
-
-def _like_a_flag(flag: str, value: str) -> ValueError:
-    why = f"{shortened(value, 40)} would be read as a flag, and not as a value"
-    return ValueError(f"spec.engine.args.{flag}: {why}; write each flag under its own name")

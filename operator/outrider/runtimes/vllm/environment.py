@@ -6,21 +6,11 @@ from collections.abc import Mapping, Set
 
 from outrider.api.spec import Spec
 from outrider.api.tuning import Sweep
+from outrider.runtimes import plugin
 from outrider.runtimes.artifacts import uses_hub
-from outrider.runtimes.engine_launch import PUBLIC_KEY_FILE, SCHEDULE_FILE, SCHEDULE_FOLDER
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.runtimes.vllm.runner import TablePlace, launch_form
-from outrider_protocol.environment import (
-    CANDIDATES_VARIABLE,
-    CONTROL_PORT_VARIABLE,
-    DRAIN_FILE_VARIABLE,
-    K0_VARIABLE,
-    POD_UID_VARIABLE,
-    PUBLIC_KEY_FILE_VARIABLE,
-    SELF_TEST_FILE_VARIABLE,
-    STATIC_SCHEDULE_VARIABLE,
-    SWEEP_VARIABLE,
-)
+from outrider_protocol.environment import CANDIDATES_VARIABLE, K0_VARIABLE, SWEEP_VARIABLE
 from outrider_protocol.methods import K0
 from outrider_protocol.releases import Runner
 
@@ -30,26 +20,12 @@ _PLUGINS = "outrider,outrider_api"
 _NO_PLUGINS = ""
 """A stock engine, even where the image has the plugin."""
 
-_PLUGIN_VARIABLES: Mapping[str, str] = {
-    STATIC_SCHEDULE_VARIABLE: f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",
-    PUBLIC_KEY_FILE_VARIABLE: f"{SCHEDULE_FOLDER}/{PUBLIC_KEY_FILE}",
-    # In the pod's own volume, which outlives a container that a drafter ended.
-    SELF_TEST_FILE_VARIABLE: "/tmp/outrider-self-test.json",
-    DRAIN_FILE_VARIABLE: "/tmp/outrider-drain",
-}
-
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 
-_LEFT_OUT = "leave it out, and `$patch: replace` and null for the list"
 OWNED_VARIABLES: Mapping[str, str] = {
     PLUGINS_VARIABLE: "name other plugins in it as a plain value; they are loaded beside Outrider's",
     RUNNER_VARIABLE: "set spec.engine.modelRunner",
-    K0_VARIABLE: "set spec.speculation.tuning.k0",
-    SWEEP_VARIABLE: "set spec.speculation.tuning.sweep",
-    CANDIDATES_VARIABLE: "set spec.speculation.candidates",
-    POD_UID_VARIABLE: _LEFT_OUT,
-    CONTROL_PORT_VARIABLE: _LEFT_OUT,
-    **dict.fromkeys(_PLUGIN_VARIABLES, _LEFT_OUT),
+    **plugin.OWNED,
 }
 """Name -> what to do instead. Another value would take the engine out of Outrider's control, let it end at a
 pushed schedule, or contradict the model's own fields."""
@@ -80,4 +56,4 @@ def environment(spec: Spec, *, stock: bool) -> dict[str, str]:
     # Auto is what the plugin does without the variable: so it restarts no pod that runs already.
     k0 = {} if tuning.k0 is K0.AUTO else {K0_VARIABLE: tuning.k0.value}
     sweep = {SWEEP_VARIABLE: "0"} if tuning.sweep is Sweep.NEVER else {}
-    return {**variables, **_PLUGIN_VARIABLES, **k0, **sweep}
+    return {**variables, **plugin.VARIABLES, **k0, **sweep}

@@ -12,10 +12,10 @@ from enum import StrEnum
 
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
+from outrider.runtimes.flag_values import canonical
 from outrider.runtimes.resources import uses_gpu
 from outrider.runtimes.vllm.architectures import V2_ALONE, DraftLayout, draft_layout, recurrent
 from outrider.runtimes.vllm.kv_transfer import transfer
-from outrider.runtimes.vllm.limits import canonical
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
 from outrider.runtimes.vllm.runner import TablePlace, launch_form
 from outrider_protocol.methods import TRAITS, Method

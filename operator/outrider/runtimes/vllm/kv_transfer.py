@@ -15,7 +15,7 @@ from outrider.api.spec import Spec
 from outrider.api.tuning import TuningMode
 from outrider.foreign.readers import ENGINE_ARGS
 from outrider.foreign.reading import read_json
-from outrider.runtimes.vllm.limits import canonical
+from outrider.runtimes.flag_values import canonical
 from outrider_protocol.methods import TRAITS, Method
 
 _FLAG = "kv-transfer-config"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from outrider.api.drafting import MAX_BATCH_SIZE
-from outrider.api.engine_args import Scalar
-from outrider.api.text import shortened, whole_number
+from outrider.runtimes.flag_values import own_number, own_share, own_value
 from outrider.runtimes.runtime import Args
 
 SMALLEST_DEFAULT_BATCH, USUAL_DEFAULT_BATCH, MAX_DEFAULT_BATCH = 128, 256, 1024
@@ -33,7 +32,7 @@ def max_num_seqs(own: Args) -> int | None:
     Raises:
         ValueError: not a whole number from 1 to `MAX_BATCH_SIZE`.
     """
-    return _number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
+    return own_number(own, "max-num-seqs", least=1, most=MAX_BATCH_SIZE)
 
 
 def default_max_num_seqs(gpu: str, memory_bytes: float) -> int:
@@ -66,7 +65,7 @@ def max_num_batched_tokens(own: Args) -> int | None:
     flag = "max-num-batched-tokens"
     value = own_value(own, flag)
     spelled_out = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
-    return _number(own, flag, least=1, most=MAX_TOKEN_BUDGET) if spelled_out else None
+    return own_number(own, flag, least=1, most=MAX_TOKEN_BUDGET) if spelled_out else None
 
 
 def shutdown_timeout(own: Args) -> int:
@@ -75,7 +74,7 @@ def shutdown_timeout(own: Args) -> int:
     Raises:
         ValueError: not a whole number of seconds up to `MAX_SHUTDOWN`.
     """
-    seconds = _number(own, "shutdown-timeout", least=0, most=MAX_SHUTDOWN)
+    seconds = own_number(own, "shutdown-timeout", least=0, most=MAX_SHUTDOWN)
     return SHUTDOWN_TIMEOUT if seconds is None else seconds
 
 
@@ -85,37 +84,4 @@ def gpu_memory_share(own: Args) -> float:
     Raises:
         ValueError: not a number above 0, up to 1.
     """
-    value = own_value(own, "gpu-memory-utilization")
-    if value is None:
-        return SHARE_OF_VLLM
-    try:
-        share = float(str(value))
-    except ValueError:
-        share = 0.0
-    if not 0.0 < share <= 1.0:
-        wanted = "spec.engine.args.gpu-memory-utilization must be a number above 0, at most 1"
-        raise ValueError(f"{wanted}, not {shortened(str(value), 40)}")
-    return share
-
-
-def _number(own: Args, flag: str, *, least: int, most: int) -> int | None:
-    """The number that a flag gives; None without it."""
-    value = own_value(own, flag)
-    if value is None:
-        return None
-    text = str(value)
-    number = whole_number(text, least=least, most=most)
-    if number is None:
-        wanted = f"spec.engine.args.{flag} must be a whole number from {least} to {most}"
-        raise ValueError(f"{wanted}, not {shortened(text, 40)}")
-    return number
-
-
-def canonical(flag: str) -> str:
-    """The one of a flag's two spellings that vLLM shows."""
-    return flag.replace("_", "-")
-
-
-def own_value(own: Args, flag: str) -> Scalar | list[Scalar] | None:
-    """What ``spec.engine.args`` gives for a flag in either spelling; None without it."""
-    return next((value for name, value in own.items() if canonical(name) == flag), None)
+    return own_share(own, "gpu-memory-utilization") or SHARE_OF_VLLM

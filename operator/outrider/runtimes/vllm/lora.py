@@ -10,8 +10,8 @@ import json
 from outrider.api.engine_args import Scalar
 from outrider.api.spec import Spec
 from outrider.runtimes.artifacts import path_in_pod
-from outrider.runtimes.vllm.flags import full_name
-from outrider.runtimes.vllm.limits import canonical
+from outrider.runtimes.flag_values import canonical
+from outrider.runtimes.vllm.flags import FLAGS
 
 ENABLE, MODULES = "enable-lora", "lora-modules"
 
@@ -31,7 +31,9 @@ def refusal(spec: Spec) -> str | None:
     """Why the flags of the spec contradict its adapters; None where they do not."""
     if not spec.engine.lora_adapters:
         return None
-    twice = next((flag for flag in spec.engine.args if full_name(canonical(flag)) in (ENABLE, MODULES)), None)
+    twice = next(
+        (flag for flag in spec.engine.args if FLAGS.full_name(canonical(flag)) in (ENABLE, MODULES)), None
+    )
     if twice is None:
         return None
     return f"spec.engine.args.{twice} is set by Outrider, because spec has engine.loraAdapters; leave it out"

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from outrider.runtimes.metrics import CellCounter, Counter, HistogramOf, MetricsDialect
+from outrider.runtimes.metrics import (
+    PLUGIN_CELLS,
+    PLUGIN_EPOCH,
+    PLUGIN_LIVE_TUNING,
+    Counter,
+    HistogramOf,
+    MetricsDialect,
+)
 
 ENGINE_STEPS = "vllm:iteration_tokens_total_count"
 REQUEST_STEPS = "vllm:inter_token_latency_seconds_count"
@@ -18,21 +25,6 @@ INTER_TOKEN_BUCKETS = "vllm:inter_token_latency_seconds_bucket"
 FIRST_TOKEN_BUCKETS = "vllm:time_to_first_token_seconds_bucket"
 REQUESTS_WAITING = "vllm:num_requests_waiting"
 KV_USAGE = "vllm:kv_cache_usage_perc"
-
-CELL_STEPS = "outrider:steps_total"
-CELL_SECONDS = "outrider:step_seconds_total"
-CELL_REQUESTS = "outrider:scheduled_requests_total"
-CELL_EMITTED = "outrider:emitted_tokens_total"
-CELL_PREFILL = "outrider:prefill_tokens_total"
-CELL_CONTEXT = "outrider:context_tokens_total"
-CELL_VERIFIED = "outrider:draft_tokens_total"
-CELL_TRIMMED = "outrider:trimmed_draft_tokens_total"
-CELL_ACCEPTED = "outrider:accepted_tokens_total"
-CELL_LIMITED = "outrider:limited_requests_total"
-CELL_LIMITED_VERIFIED = "outrider:limited_draft_tokens_total"
-CELL_LIMITED_ACCEPTED = "outrider:limited_accepted_tokens_total"
-
-PLUGIN_EPOCH = "outrider:epoch"
 
 LOCAL_COMPUTE = "local_compute"
 """Value of the label `source` of `PROMPT_TOKENS` for tokens that the engine computed itself."""
@@ -56,22 +48,9 @@ DIALECT = MetricsDialect(
         HistogramOf.INTER_TOKEN: INTER_TOKEN_BUCKETS,
         HistogramOf.FIRST_TOKEN: FIRST_TOKEN_BUCKETS,
     },
-    cells={
-        CellCounter.STEPS: CELL_STEPS,
-        CellCounter.SECONDS: CELL_SECONDS,
-        CellCounter.REQUESTS: CELL_REQUESTS,
-        CellCounter.EMITTED: CELL_EMITTED,
-        CellCounter.PREFILL: CELL_PREFILL,
-        CellCounter.CONTEXT: CELL_CONTEXT,
-        CellCounter.VERIFIED: CELL_VERIFIED,
-        CellCounter.TRIMMED: CELL_TRIMMED,
-        CellCounter.ACCEPTED: CELL_ACCEPTED,
-        CellCounter.LIMITED: CELL_LIMITED,
-        CellCounter.LIMITED_VERIFIED: CELL_LIMITED_VERIFIED,
-        CellCounter.LIMITED_ACCEPTED: CELL_LIMITED_ACCEPTED,
-    },
+    cells=PLUGIN_CELLS,
     plugin=PLUGIN_EPOCH,
-    live_tuning="outrider:live_tuning",
+    live_tuning=PLUGIN_LIVE_TUNING,
     engine_labels=("engine", "model_name"),
     only={"source": LOCAL_COMPUTE},
 )

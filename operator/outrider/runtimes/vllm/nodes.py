@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from outrider.api.spec import Spec
 from outrider.runtimes.engine_launch import MASTER_PORTS, Role
-from outrider.runtimes.vllm.limits import own_value
+from outrider.runtimes.flag_values import own_value
 
 _BACKEND = "distributed-executor-backend"
 _MULTIPROCESSING = "mp"

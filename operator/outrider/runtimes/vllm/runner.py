@@ -14,8 +14,8 @@ from outrider.api.engine import ModelRunner
 from outrider.api.spec import Spec
 from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.api.tuning import Actuation
+from outrider.runtimes.flag_values import own_value
 from outrider.runtimes.resources import uses_gpu
-from outrider.runtimes.vllm.limits import own_value
 from outrider_protocol.k_control import KControl, best_runner, k_control
 from outrider_protocol.methods import Method
 from outrider_protocol.releases import (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from outrider.api.engine import STOCK_IMAGE, Engine, Plugin
+from outrider.api.engine import Engine
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.runtimes.engine_launch import EngineLaunch, Role
+from outrider.runtimes.images import engine_image
 from outrider.runtimes.runtime import Args, EngineContainer, EngineImage
 from outrider.runtimes.vllm import (
     adaptive_verification,
@@ -28,6 +28,7 @@ from outrider.runtimes.vllm import (
     runner,
     shutdown,
 )
+from outrider.runtimes.vllm.flags import FLAGS
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider_protocol.environment import CONTROL_PORT_VARIABLE, POD_UID_VARIABLE
 
@@ -46,6 +47,7 @@ class Vllm:
     """Implements `outrider.runtimes.runtime.Runtime`."""
 
     metrics = DIALECT
+    flags = FLAGS
     control = staticmethod(control.control)
     owned_variables = environment.OWNED_VARIABLES
     joined_variables = environment.JOINED_VARIABLES
@@ -61,19 +63,8 @@ class Vllm:
     settled = staticmethod(one_k.settled)
 
     def image(self, engine: Engine, images: Mapping[str, str]) -> EngineImage | None:
-        """That of the spec, else the operator's for this version, else vLLM's own.
-
-        A choice of the plugin passes over operator's images that do not go with it.
-        """
-        own = images.get(engine.version)
-        if own is not None and engine.plugin not in (None, _source(own)):
-            own = None
-        reference = engine.image or own
-        if reference is None:
-            if engine.plugin is Plugin.BAKED:
-                return None
-            reference = f"{_OWN_IMAGE}:v{engine.version}"
-        return EngineImage(reference, (engine.plugin or _source(reference)) is Plugin.BAKED)
+        """That of the spec, else the operator's for this version, else vLLM's own."""
+        return engine_image(engine, images, own=f"{_OWN_IMAGE}:v{engine.version}")
 
     def unsupported_reason(self, spec: Spec, weights: WeightsStatus | None) -> str | None:
         """Why a release, a method, a head or a launch cannot be served.
@@ -132,8 +123,3 @@ class Vllm:
 def _arguments(launch: EngineLaunch, served_name: str) -> tuple[str, ...]:
     words = arguments.arguments(launch.spec, served_name=served_name, table=launch.table)
     return (*words, *nodes.arguments(launch.spec, launch.role))
-
-
-def _source(image: str) -> Plugin:
-    """Where an engine of this image has the plugin from, by the name of the image."""
-    return Plugin.INJECTED if re.fullmatch(STOCK_IMAGE, image) else Plugin.BAKED

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from outrider.api.json_object import Json
 from outrider.foreign.readers import LAST_WORDS
 from outrider.runtimes.engine_launch import EngineLaunch
+from outrider.runtimes.plugin import DRAIN
 from outrider.runtimes.vllm.limits import shutdown_timeout
-
-_DRAIN = ("python3", "-m", "outrider_engine.drain")
 
 _FORGET_SECONDS = 5
 """Endpoints drop a stopping pod within this time; until then new connections arrive."""
@@ -33,7 +32,7 @@ def pre_stop(launch: EngineLaunch) -> Json:
     at_most = _DRAIN_SECONDS + shutdown_timeout(launch.spec.engine.args)
     limits = {"port": launch.spec.engine.port, "at-least": _FORGET_SECONDS, "at-most": at_most}
     flags = [word for flag, value in limits.items() for word in (f"--{flag}", str(value))]
-    return {"exec": {"command": [*_DRAIN, *flags]}}
+    return {"exec": {"command": [*DRAIN, *flags]}}
 
 
 def seconds_to_end(launch: EngineLaunch) -> int:
