@@ -13,9 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from fastapi import FastAPI
+from typing import TYPE_CHECKING, Any
 
 from outrider_engine.http.exposition import render_silence
 from outrider_engine.http.graceful_shutdown import GracefulShutdown, ShutdownMiddleware
@@ -37,6 +35,9 @@ from outrider_engine.startup.readiness import PROMPT, CoreHangs
 from outrider_protocol.control_api import Reason, Refusal
 from outrider_protocol.environment import DRAIN_FILE_VARIABLE
 from outrider_sglang.sglang_adapter.engine_cores import SGLangCores
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 logger = logging.getLogger("sglang.outrider")
 
@@ -117,9 +118,10 @@ class RefusingApi:
         """Open the control API's port, where it has one of its own."""
         port = control_port(os.environ)
         if port is not None:
-            self._serving = asyncio.create_task(serve_beside(self._refuse, listen(port)))
+            self._serving = asyncio.create_task(serve_beside(self.answer, listen(port)))
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """The ASGI interface: the same answer to every request."""
         await send_unavailable(send, self._body, (b"content-type", b"application/json"))
 
 
