@@ -13,7 +13,7 @@ from pathlib import Path
 from outrider.importing import Imported, Options, Outcome, Refused, import_command, import_text, text_of
 
 FOLDER = Path(__file__).parent / "golden"
-COMMANDS = ("command-line", "command-line-schedule")
+COMMANDS = ("command-line", "command-line-schedule", "command-line-sglang")
 
 
 def cases() -> list[str]:
