@@ -189,9 +189,10 @@ contract: ## Check the source of every supported vLLM against the plugin's expec
 	$(RUN) python -m engine_image.testing.contract --write engine_image/testing/contract
 	$(RUN) python -m engine_image.testing.contract.reference --write docs/reference/
 
-contract-flags: ## Read the flags of every supported vLLM from its own parser; read the diff
+contract-flags: ## Read the flags of every supported vLLM from its own parser, and of every SGLang from its source; read the diff
 	@$(UP) --until models
 	$(RUN) python -m engine_image.testing.contract.flags --write operator/outrider/runtimes/vllm/known_flags.py
+	$(RUN) python -m engine_image.testing.contract.sglang_flags --write operator/outrider/runtimes/sglang/known_flags.py
 
 clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays
 	@python3 tests/environment/down.py

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine_image.testing.contract.flags import Parser, block, render_forms
-from outrider_protocol.sglang_releases import RELEASES
+from engine_image.testing.contract.wheels import SUPPORTED_SGLANG, archive, cache_folder
 
 _HEAD = '''"""The flags of SGLang\'s parser, as `outrider.runtimes.sglang.flags` reads them.
 
@@ -51,11 +52,21 @@ def render(releases: Mapping[str, Sequence[Argument]]) -> str:
     return _HEAD + render_forms(parsers) + block("SEVERAL", sorted(several))
 
 
-def arguments(folder: Path) -> list[Argument]:
-    """The arguments of the SGLang that is unpacked in ``folder``."""
-    srt = folder / "sglang" / "srt"
+def rendered() -> str:
+    """The module for every supported release."""
+    found: dict[str, list[Argument]] = {}
+    for distribution in SUPPORTED_SGLANG:
+        with zipfile.ZipFile(archive(distribution, cache_folder())) as wheel:
+            found[distribution.version] = arguments(zipfile.Path(wheel))
+    return render(found)
+
+
+def arguments(wheel: zipfile.Path) -> list[Argument]:
+    """The arguments of the SGLang in a wheel."""
+    srt = wheel / "sglang" / "srt"
     found: list[Argument] = []
-    for path in sorted((srt / "arg_groups" / "fields").glob("*.py")):
+    fields = (srt / "arg_groups" / "fields").iterdir()
+    for path in sorted((path for path in fields if path.name.endswith(".py")), key=lambda path: path.name):
         found += _of_fields(ast.parse(path.read_text(encoding="utf-8")))
     found += _of_calls(ast.parse((srt / "server_args.py").read_text(encoding="utf-8")))
     return found
@@ -130,12 +141,7 @@ def main(given: Sequence[str]) -> None:
     """Read every supported release, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", metavar="FILE", type=Path, required=True)
-    parser.add_argument(
-        "--sources", metavar="FOLDER", type=Path, required=True, help="an unpacked wheel per release"
-    )
-    said = parser.parse_args(given)
-    found = {release: arguments(said.sources / release) for release in RELEASES}
-    said.write.write_text(render(found), encoding="utf-8")
+    parser.parse_args(given).write.write_text(rendered(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -332,6 +332,14 @@ def test_a_bad_file_ends_with_2_and_a_line_for_each_mistake(
     assert all(line.startswith(f"outrider plan: {path}") for line in result.stderr.splitlines())
 
 
+def test_an_engine_without_figures_gets_no_answer_of_another_one(tmp_path: Path) -> None:
+    path = tmp_path / "sglang.yaml"
+    path.write_text((Path(__file__).parents[3] / "examples" / "qwen3-8b-sglang.yaml").read_text())
+    result = plan(str(path), "--gpu", "H100")
+    assert result.exit_code == 2
+    assert "Outrider has no figures for memory and speed of SGLang" in result.stderr
+
+
 GPT_OSS = {
     "model_type": "gpt_oss",
     "num_hidden_layers": 36,

@@ -191,6 +191,15 @@ def test_a_pod_of_kserve_without_flags_for_the_model_gets_it() -> None:
             a_container(env=[{"name": "VLLM_PLUGINS", "valueFrom": {"configMapKeyRef": {}}}]),
             "write its plugins as a value",
         ),
+        (
+            {
+                "name": "engine",
+                "image": "lmsysorg/sglang:v0.5.23",
+                "command": ["python3", "-m", "sglang.launch_server"],
+                "args": ["--model-path=a/b", "--speculative-algorithm=NGRAM"],
+            },
+            "Outrider adds its plugin to running pods of vLLM only",
+        ),
     ],
 )
 def test_an_engine_that_cannot_be_tuned_is_refused_with_its_place_and_what_to_do(

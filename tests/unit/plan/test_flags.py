@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
 import pytest
 
+from engine_image.testing.contract import sglang_flags
 from engine_image.testing.contract.flags import render
 from engine_image.testing.contract.wheels import SUPPORTED
 from outrider.runtimes.flag_table import Form
@@ -74,3 +78,37 @@ def test_parsers_become_a_module_with_the_releases_of_each_flag() -> None:
     assert 'VALUE = """\nb old:-0.1\n"""' in text
     assert 'SHORT = """\nb=b\n"""' in text
     assert 'OPPOSITES = """\ndisable-x=enable-x\n"""' in text
+
+
+def test_annotations_of_sglangs_source_become_arguments(tmp_path: Path) -> None:
+    wheel = tmp_path / "sglang.whl"
+    with zipfile.ZipFile(wheel, "w") as written:
+        written.writestr("sglang/srt/arg_groups/fields/spec.py", FIELDS)
+        written.writestr("sglang/srt/server_args.py", SERVER_ARGS)
+    with zipfile.ZipFile(wheel) as opened:
+        found = sglang_flags.arguments(zipfile.Path(opened))
+    assert [(one.form, one.names, one.several) for one in found] == [
+        ("value", ("--draft-path", "--draft"), False),
+        ("switch", ("--adaptive",), False),
+        ("value", ("--modules",), True),
+        ("pair", ("--fused",), False),
+        ("value", ("--tensor-size",), False),
+        ("value", ("--config",), False),
+        ("switch", ("--old",), False),
+    ]
+
+
+FIELDS = """
+class Spec(Struct):
+    draft_path: A[Optional[str], Arg(help="x", aliases=["--draft"])] = None
+    inner: A[str, Arg(no_cli=True)] = "x"
+    adaptive: A[bool, "A sentence."] = False
+    modules: A[Optional[List[str]], "Several words."] = None
+    fused: A[Optional[bool], Arg(action=argparse.BooleanOptionalAction)] = None
+    tp_size: A[int, Arg(cli_name="--tensor-size")] = 1
+"""
+SERVER_ARGS = """
+def add_cli_args(parser):
+    parser.add_argument("--config", type=str)
+    parser.add_argument("--old", action=DeprecatedStoreTrueAction, new_flag="--new")
+"""

@@ -194,6 +194,7 @@ def test_probes_and_the_drain_of_a_tuned_pod() -> None:
         ({"engine": {"version": "0.5.99"}}, "SGLang 0.5.99 was not checked with Outrider's plugin"),
         ({"engine": {"args": {"tokenizer-worker-num": 4}}}, "spec.engine.args.tokenizer-worker-num"),
         ({"engine": {"args": {"enable-http2": True}}}, "spec.engine.args.enable-http2"),
+        ({"engine": {"args": {"attn-dp-size": 2}}}, "spec.engine.args.attn-dp-size: SGLang keeps one K"),
         (
             {"method": "dflash", "speculation": {**HEAD, **OFF}, "resources": {"limits": {"memory": "8Gi"}}},
             "SGLang has method dflash on GPUs only",
@@ -224,6 +225,20 @@ def test_an_unknown_flag_is_advice_with_the_nearest_one() -> None:
     model = a_sglang_model(engine={"args": {"mem-fraction-statics": 0.8}})
     (advice,) = SGLANG.advice(model.spec, None)
     assert "the parser of SGLang 0.5.23 has no such flag; did you mean mem-fraction-static?" in advice
+
+
+def test_without_the_plugin_the_advice_says_what_is_not_counted() -> None:
+    (advice,) = SGLANG.advice(a_sglang_model("eagle3", {**HEAD, **ROLLOUT}).spec, None)
+    assert "the mean accepted length of all positions" in advice
+
+
+def test_a_download_starts_no_engine() -> None:
+    result = a_plan(a_sglang_model(cache={"size": "50Gi"}))
+    job = result.child("Job")
+    assert job is not None
+    (container,) = job["spec"]["template"]["spec"]["containers"]  # type: ignore[index]
+    assert container["command"] == ["python3", "-m", "outrider_weights"]
+    assert adaptive.VARIABLE not in {variable["name"] for variable in container["env"]}
 
 
 def test_a_tuned_engine_takes_schedules_and_another_takes_nothing() -> None:

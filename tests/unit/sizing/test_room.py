@@ -20,6 +20,7 @@ def found(
     product: str | None = H100,
     memory: str | None = None,
     files: str | None = None,
+    share: float | None = 0.92,
     max_length: int | None = None,
     **more: Any,
 ) -> Shortage | None:
@@ -37,7 +38,7 @@ def found(
     if files is not None:
         model = ArtifactStatus(uri=uri, revision="r", path="p", size=files)
         there = WeightsStatus(wanted="w", model=model)
-    return shortage(spec, there, share=0.92)
+    return shortage(spec, there, share=share)
 
 
 def test_weights_that_are_more_than_the_gpu_has_are_certain_not_to_fit() -> None:
@@ -165,3 +166,13 @@ def test_an_estimate_is_not_told_beside_what_the_files_tell() -> None:
     }
     assert found(**weights, max_length=131072) is not None
     assert found(**weights, max_length=131072, files="160.0 GB") is None
+
+
+def test_of_an_engine_without_figures_only_weights_without_room_are_reported() -> None:
+    with_figures, without = found(product=H100, max_length=8192), found(product=H100, share=None)
+    assert with_figures is not None
+    assert without is not None
+    assert without.certain
+    eight_b = "hf://meta-llama/Llama-3.1-8B-Instruct"
+    assert found(eight_b, product=L4, max_length=131_072) is not None
+    assert found(eight_b, product=L4, max_length=131_072, share=None) is None

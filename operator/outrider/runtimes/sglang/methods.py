@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.api.spec import Spec
+from outrider.runtimes.flag_values import own_value
 from outrider.runtimes.resources import uses_gpu
 from outrider.runtimes.sglang.flags import FLAGS
 from outrider_protocol.methods import Method
@@ -17,7 +18,8 @@ _CONTROLLED = {
 
 def unsupported_reason(spec: Spec) -> str | None:
     """Why a release or a launch cannot be served, with a remedy; None when it can."""
-    return _release(spec.engine.version) or _device(spec) or _uncontrolled(spec) or _flags(spec)
+    refusals = (_device(spec), _ranks(spec), _uncontrolled(spec), _flags(spec))
+    return _release(spec.engine.version) or next((why for why in refusals if why is not None), None)
 
 
 def advice(spec: Spec) -> tuple[str, ...]:
@@ -46,6 +48,18 @@ def _device(spec: Spec) -> str | None:
     if method not in (Method.DFLASH, Method.DSPARK) or uses_gpu(spec):
         return None
     return f"SGLang has method {method} on GPUs only, and spec.resources has none; request one"
+
+
+def _ranks(spec: Spec) -> str | None:
+    """Since 0.5.23 a number, and no switch alone, asks for attention data parallelism."""
+    for flag in ("attn-dp-size", "attention-data-parallel-size"):
+        size = own_value(spec.engine.args, flag)
+        if size is not None and str(size) != "1" and spec.live and not spec.one_k:
+            return (
+                f"spec.engine.args.{flag}: SGLang keeps one K with attention data parallelism. Leave the "
+                'flag out, or write tuning.mode: "Off" and one value in speculation.candidates'
+            )
+    return None
 
 
 def _uncontrolled(spec: Spec) -> str | None:
