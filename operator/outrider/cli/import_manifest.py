@@ -40,7 +40,7 @@ def import_manifest(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace of the SpeculativeModel.")
     ] = None,
-    container: Annotated[str | None, typer.Option(help="Name of the container that runs vLLM.")] = None,
+    container: Annotated[str | None, typer.Option(help="Name of the container that runs the engine.")] = None,
     keep_image: Annotated[
         bool,
         typer.Option("--keep-image", help="Add no plugin, and change K by rolling restarts."),
@@ -48,8 +48,9 @@ def import_manifest(
 ) -> None:
     """Print a SpeculativeModel for an engine that you already run. Needs no cluster.
 
-    It reads a Deployment, StatefulSet or LeaderWorkerSet, or a vLLM command line after --. It also reads an
-    InferenceService or LLMInferenceService of KServe, a Model of KubeAI, and values of the production stack.
+    It reads a Deployment, StatefulSet or LeaderWorkerSet, or a command line of vLLM or SGLang after --. It
+    also reads an InferenceService or LLMInferenceService of KServe, a Model of KubeAI, and values of the
+    production stack.
     Standard error names what it could not carry, and why. Exit code 2: an engine became no SpeculativeModel.
     """
     options = Options(name=name, namespace=namespace, container=container, keep_image=keep_image)
@@ -69,7 +70,7 @@ def import_manifest(
         _report(each)
     missing = any(isinstance(each, Refused) and each.runs_engines for each in results)
     if not found and not missing:
-        raise CommandError("the source runs no engine; name a file with a workload that runs vLLM")
+        raise CommandError("the source runs no engine; name a file with a workload that runs vLLM or SGLang")
     if missing:
         raise typer.Exit(ExitCode.CANNOT)
 

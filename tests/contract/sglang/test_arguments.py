@@ -17,7 +17,7 @@ from outrider_protocol.sglang_releases import DEFAULT_RELEASE, parse_release
 from tests.contract.engine_process import PYTHON
 from tests.contract.sglang.engine import SGLANG
 from tests.unit.plan.factories import a_plan, arguments
-from tests.unit.runtimes.test_sglang import HEAD, OFF, ROLLOUT, a_sglang_model
+from tests.unit.runtimes.sglang_models import HEAD, OFF, ROLLOUT, a_sglang_model
 
 LAUNCHES = {
     "eagle3": a_sglang_model(),

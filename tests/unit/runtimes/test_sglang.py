@@ -12,14 +12,12 @@ import pytest
 
 from outrider.api.engines import RuntimeKind
 from outrider.api.reasons import DegradedReason
-from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
 from outrider.runtimes import RUNTIMES, missing_model, remedy
 from outrider.runtimes.control import NO_CONTROL
 from outrider.runtimes.sglang import adaptive
 from outrider_protocol.sglang_releases import RELEASES
 from tests.unit.plan.factories import (
-    a_model,
     a_plan,
     arguments,
     engine_container,
@@ -27,25 +25,13 @@ from tests.unit.plan.factories import (
     flag,
     pod_spec,
 )
+from tests.unit.runtimes.sglang_models import HEAD, OFF, ROLLOUT, a_sglang_model
 
 SGLANG = RUNTIMES[RuntimeKind.SGLANG]
-HEAD = {"drafter": {"uri": "hf://org/head"}}
-ROLLOUT = {"tuning": {"actuation": "Rollout"}}
-OFF = {"tuning": {"mode": "Off"}}
 
 
 def planned(*, method: str = "eagle3", speculation: Mapping[str, object] = HEAD, **spec: Any) -> Plan:
     return a_plan(a_sglang_model(method, speculation, **spec))
-
-
-def a_sglang_model(
-    method: str = "eagle3",
-    speculation: Mapping[str, object] = HEAD,
-    engine: Mapping[str, object] | None = None,
-    **spec: Any,
-) -> SpeculativeModel:
-    engine = {"runtime": "SGLang", "version": "0.5.23", **(engine or {})}
-    return a_model(method=method, speculation=speculation, engine=engine, **spec)
 
 
 def adaptive_config(result: Plan) -> object:
