@@ -177,6 +177,9 @@ bench-twin: ## Difference between a simulated engine and the engine of its step 
 bench-ends: cluster ## End pods while clients keep connections open, and count lost requests. ARGS="--count 3"
 	$(RUN) python -m tests.bench.ends $(ARGS)
 
+bench-scale: cluster ## One operator with many models: CPU, memory, delays. ARGS="--models 30,100"
+	$(RUN) python -m tests.bench.scale $(ARGS)
+
 gpu-check: ## What only a GPU can show, in 20 minutes, as one page in out/gpu. ARGS="--engine cpu" for a dry run; exit code 2 without a GPU
 	@$(UP) --until workspace
 	@$(RUN) python -m tests.gpu $(ARGS)

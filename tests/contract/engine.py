@@ -20,13 +20,14 @@ import httpx
 
 from engine_image.build import UV
 from examples.models.pad import WEIGHTS
-from outrider.engine.signing import Signed, SigningKey
+from outrider.engine.signing import SigningKey
 from outrider.runtimes.vllm.runner import TablePlace
 from outrider_protocol.environment import CANDIDATES_VARIABLE
 from outrider_protocol.releases import Runner
 from outrider_protocol.request_limits import LIMITS_FILE
 from tests.contract import asynchronous, helper_plugins
 from tests.contract.engine_process import CACHE, INTERPRETED, PYTHON, QUIET, Process, Start, fork, kill_group
+from tests.contract.signed import Signed
 
 MODELS = CACHE / "models"
 HEAVY_TARGET = MODELS / "target"

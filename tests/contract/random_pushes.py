@@ -17,10 +17,11 @@ import httpx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.engine.signing import Signed, SigningKey
+from outrider.engine.signing import SigningKey
 from tests.contract.engine import CANDIDATES, KEY, MAX_NUM_SEQS, POD_UID, Engine
 from tests.contract.factories import Rows, a_push
 from tests.contract.load import WHOLE, busy
+from tests.contract.signed import Signed
 
 SMALLEST_BATCH, MAX_BATCH = 40, 44
 STREAMS = 3

@@ -81,9 +81,11 @@ class ApiServer:
 
 
 @contextmanager
-def an_api_server(folder: Path, program: str = "kube-apiserver") -> Iterator[ApiServer]:
+def an_api_server(
+    folder: Path, program: str = "kube-apiserver", *, options: Sequence[str] = ()
+) -> Iterator[ApiServer]:
     """In the block it answers; afterwards it is gone. folder: an empty one, for its files and logs. program:
-    of another release of Kubernetes."""
+    of another release of Kubernetes. options: more flags of the server."""
     store, peers, port = (free_port() for _ in range(3))
     key = folder / "service-accounts.key"
     private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -110,6 +112,7 @@ def an_api_server(folder: Path, program: str = "kube-apiserver") -> Iterator[Api
         "--service-cluster-ip-range=10.96.0.0/16",
         # No controller creates the account "default" that pods would need.
         "--disable-admission-plugins=ServiceAccount",
+        *options,
     ]
     with running("etcd", etcd, folder / "etcd.log"), running(program, server, folder / "server.log"):
         found = ApiServer(port, folder)

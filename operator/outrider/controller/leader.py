@@ -35,6 +35,7 @@ from outrider.controller.work_queue import WorkQueue, backoff_seconds
 from outrider.engine.client import EngineClient
 from outrider.plan import PlanSettings
 from outrider.plan.network_peers import ControlPeers, read_peers
+from outrider.transport import PodHttp
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +76,14 @@ class Leader:
         self._metrics = metrics
         self._others = others
         self._store = Store(left_out=lambda reason: metrics.left_out.labels(reason).inc())
+        self._http = PodHttp()
         self._reconciler = Reconciler(
             cluster,
             self._store,
             settings=plan_settings(settings),
             on_external_change=self._somebody_changed,
-            engines=EngineClient(timeout_seconds=settings.engine_timeout_seconds),
+            http=self._http,
+            engines=EngineClient(timeout_seconds=settings.engine_timeout_seconds, http=self._http),
         )
         self._events = EventWriter(cluster)
         self._overspent: dict[Key, Overspent] = {}
@@ -112,6 +115,10 @@ class Leader:
 
     async def lead(self, watches: Watches) -> None:
         """Run until cancelled. watches: deliver the events of the cluster."""
+        async with self._http:
+            await self._lead(watches)
+
+    async def _lead(self, watches: Watches) -> None:
         with self._shown():
             async with asyncio.TaskGroup() as first:
                 first.create_task(self._read_first())

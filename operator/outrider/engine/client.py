@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
-from typing import NamedTuple
+from http import HTTPStatus
 
-import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from outrider.api.validation_message import first_validation_message
@@ -19,21 +19,19 @@ from outrider.engine.errors import (
     SignatureRefused,
     StaleTerm,
 )
-from outrider.engine.signing import Signed, SigningKey
+from outrider.engine.signing import SigningKey
 from outrider.engine.state import EngineState, Sentence, Word
 from outrider.foreign import InputRefused, read_as
 from outrider.foreign.readers import ENGINE_REFUSAL, ENGINE_STATE
-from outrider.transport import AnswerRefused, ask_pod, pod_http
+from outrider.transport import AnswerRefused, NoAnswer, PodAnswer, PodHttp, Unwritable
 from outrider_protocol.control_api import PROBE_PATH, SCHEDULE_PATH, STATE_PATH, ProbeOrder, Push, Reason
 
 _AT_THE_CONTROL_PORT = (
     "at the control port: an older plugin has none, or a NetworkPolicy keeps the operator out"
 )
 
-_UNWRITABLE = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeEncodeError)
-"""Errors of a request that HTTP cannot represent."""
-_UNREADABLE = (httpx.HTTPError, httpx.StreamError, ValueError, TypeError, LookupError, RecursionError)
-"""Errors that HTTP, its encodings, JSON and pydantic raise for an answer."""
+_UNREADABLE = (ValueError, TypeError, LookupError, RecursionError)
+"""Errors that HTTP, JSON and pydantic raise for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +53,12 @@ class EngineClient:
     """Client that reads and sets the schedule of engines; safe for concurrent use.
 
     timeout_seconds: for one complete answer, from the connection to its last byte.
-    transport: for tests; by default real HTTP.
+    http: for tests; by default real HTTP.
     """
 
-    def __init__(self, *, timeout_seconds: float, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, *, timeout_seconds: float, http: PodHttp | None = None) -> None:
         self._timeout = timeout_seconds
-        self._http = pod_http(transport)
+        self._http = http or PodHttp()
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -99,40 +97,34 @@ class EngineClient:
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._answer(method, engine, path, body)
-            if httpx.codes.is_success(answer.status):
+            if answer.is_success:
                 return _parse_state(answer)
-            refusal = _refusal(answer)
+            refusal = _refusal(path, answer)
         except TimeoutError as error:
             raise _unreachable(engine, f"timeout: no complete answer within {self._timeout:g} s") from error
-        except _UNWRITABLE as error:
+        except (Unwritable, UnicodeEncodeError) as error:
             raise EngineProtocolError("HTTP cannot represent the address or the UID of the pod") from error
-        except httpx.TransportError as error:
-            raise _unreachable(engine, _words(error)) from error
+        except NoAnswer as error:
+            raise _unreachable(engine, str(error)) from error
         except _UNREADABLE as error:
             raise EngineProtocolError(f"cannot parse the answer: {_words(error)}") from error
         raise refusal
 
     async def _answer(
         self, method: str, engine: EngineAddress, path: str, body: dict[str, object] | None
-    ) -> _Answer:
+    ) -> PodAnswer:
+        content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        signed = engine.key.authorization(method=method, path=path, pod_uid=engine.pod_uid, body=content)
         try:
-            answer = await ask_pod(
-                self._http,
+            return await self._http.ask(
                 method,
                 (engine.control_url or engine.url) + path,
                 most_bytes=ENGINE_STATE.most_bytes,
-                auth=Signed(engine.key, engine.pod_uid),
-                body=body,
+                headers={"Authorization": signed},
+                body=content,
             )
         except AnswerRefused as error:
             raise EngineProtocolError(str(error)) from error
-        return _Answer(path, answer.status, answer.content)
-
-
-class _Answer(NamedTuple):
-    path: str
-    status: int
-    content: bytes
 
 
 class _ErrorDetail(BaseModel):
@@ -149,7 +141,7 @@ class _ErrorBody(BaseModel):
 _STATE, _REFUSAL = TypeAdapter(EngineState), TypeAdapter(_ErrorBody)
 
 
-def _parse_state(answer: _Answer) -> EngineState:
+def _parse_state(answer: PodAnswer) -> EngineState:
     try:
         return read_as(ENGINE_STATE, answer.content, _STATE)
     except InputRefused as error:
@@ -160,12 +152,12 @@ def _parse_state(answer: _Answer) -> EngineState:
         ) from error
 
 
-def _refusal(answer: _Answer) -> Exception:
+def _refusal(path: str, answer: PodAnswer) -> Exception:
     try:
         detail = read_as(ENGINE_REFUSAL, answer.content, _REFUSAL).error
     except ValueError:
-        if answer.status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
-            missing = "control API" if answer.path != PROBE_PATH else "probes in the control API"
+        if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+            missing = "control API" if path != PROBE_PATH else "probes in the control API"
             return EngineProtocolError(
                 f"no {missing}: the engine runs without the outrider_engine plugin, or an older one"
             )
@@ -173,9 +165,9 @@ def _refusal(answer: _Answer) -> Exception:
     if detail.reason == Reason.PROBE_RUNNING:
         return ProbeRunning(detail.reason, detail.message)
     kinds: dict[int, type[PushRefused]] = {
-        httpx.codes.UNAUTHORIZED: SignatureRefused,
-        httpx.codes.CONFLICT: StaleTerm,
-        httpx.codes.SERVICE_UNAVAILABLE: LiveTuningImpossible,
+        HTTPStatus.UNAUTHORIZED: SignatureRefused,
+        HTTPStatus.CONFLICT: StaleTerm,
+        HTTPStatus.SERVICE_UNAVAILABLE: LiveTuningImpossible,
     }
     return kinds.get(answer.status, PushRefused)(detail.reason, detail.message)
 

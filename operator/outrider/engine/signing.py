@@ -7,10 +7,8 @@ The plugin's side of `signed_bytes` is `outrider_engine.control.signature`; a te
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator
 from dataclasses import dataclass, field
 
-import httpx
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -65,20 +63,3 @@ class SigningKey:
         """Return the header that authorises one request at one pod."""
         signature = self._key.sign(signed_bytes(method=method, path=path, pod_uid=pod_uid, body=body))
         return f"{SCHEME} {base64.b64encode(signature).decode()}"
-
-
-class Signed(httpx.Auth):
-    """Authentication that signs each outgoing request for one pod, over the exact bytes of its body."""
-
-    requires_request_body = True
-
-    def __init__(self, key: SigningKey, pod_uid: str) -> None:
-        self._key = key
-        self._pod_uid = pod_uid
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """See `httpx.Auth`."""
-        request.headers["Authorization"] = self._key.authorization(
-            method=request.method, path=request.url.path, pod_uid=self._pod_uid, body=request.content
-        )
-        yield request

@@ -15,14 +15,12 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import httpx
-
 from outrider.api.text import shortened
 from outrider.telemetry.budget import fair_shares
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
 from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
 from outrider.telemetry.source import MAX_PROBLEM, Complaints, EnginesUnreachable, Skipped
-from outrider.transport import ask_pod, pod_http
+from outrider.transport import NoAnswer, PodHttp
 
 _KEPT_SCRAPES = 8
 """Scrapes kept per pod. A window needs two; more serve after ticks without a window."""
@@ -99,7 +97,7 @@ class PodScrapeSource:
     So a window is as long as the tuning interval, and a pod's first window needs its second scrape. A pod
     without an answer has no new sample. Not for concurrent use.
 
-    targets: returns the current pods. clock: unix seconds. transport: for tests.
+    targets: returns the current pods. clock: unix seconds. http: for tests; by default real HTTP.
     """
 
     def __init__(
@@ -108,12 +106,12 @@ class PodScrapeSource:
         settings: ScrapeSettings | None = None,
         *,
         clock: Callable[[], float] = time.time,
-        transport: httpx.AsyncBaseTransport | None = None,
+        http: PodHttp | None = None,
     ) -> None:
         self._targets = targets
         self._settings = settings or ScrapeSettings()
         self._clock = clock
-        self._http = pod_http(transport)
+        self._http = http or PodHttp()
         self._pods: dict[PodKey, _Pod] = {}
         self._complaints = Complaints()
 
@@ -176,10 +174,8 @@ class PodScrapeSource:
             slot.release()
 
     async def _read(self, url: str) -> str:
-        answer = await ask_pod(
-            self._http, "GET", f"{url}/metrics", most_bytes=self._settings.max_response_bytes
-        )
-        if not httpx.codes.is_success(answer.status):
+        answer = await self._http.ask("GET", f"{url}/metrics", most_bytes=self._settings.max_response_bytes)
+        if not answer.is_success:
             raise ValueError(f"HTTP {answer.status}")
         return answer.content.decode()
 
@@ -187,7 +183,7 @@ class PodScrapeSource:
 def _reason(error: Exception) -> str:
     """Describe an error; name the type of an unexpected one, because its text may be only a number."""
     text = str(error)
-    if not text or not isinstance(error, httpx.HTTPError | ValueError):
+    if not text or not isinstance(error, NoAnswer | ValueError):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return shortened(text, MAX_PROBLEM)
 

@@ -28,6 +28,7 @@ from outrider_protocol.control_api import Refusal
 from tests.unit.controller.factories import NOW, a_raw_model, a_raw_pod, ago
 from tests.unit.controller.quiet_cluster import QuietCluster
 from tests.unit.engine.fake_engine import FakeEngine
+from tests.unit.transport.played import played
 
 KeptT = TypeVar("KeptT")
 APP = {"app": "llm"}
@@ -91,7 +92,7 @@ class Engine:
     def answer(self, request: httpx.Request, public_key: Path) -> httpx.Response:
         self.asked += 1
         if self.silent:
-            raise httpx.ConnectError("connection refused")
+            raise ConnectionResetError("connection refused")
         if not self.plugin:
             return _answer(404, {"detail": "Not Found"})
         try:
@@ -118,7 +119,7 @@ class TargetPlace:
             self.store,
             settings=PlanSettings(),
             now=lambda: self.now,
-            engines=EngineClient(timeout_seconds=5.0, transport=httpx.MockTransport(self._answer)),
+            engines=EngineClient(timeout_seconds=5.0, http=played(self._answer)),
         )
         self.now: datetime = NOW
         self.has_target("m", **(target or {"selector": {"matchLabels": APP}}))

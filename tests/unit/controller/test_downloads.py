@@ -13,9 +13,10 @@ import pytest
 from outrider.cluster.objects import Metadata, Pod
 from outrider.cluster.resources import CLAIMS, DEPLOYMENTS, JOBS
 from outrider.controller.reconcile.downloads import ProgressReader, of_job
-from outrider.transport import pod_http
+from outrider.transport import PodHttp
 from tests.unit.controller.factories import a_condition, a_raw_model, ago
 from tests.unit.controller.place import COMMIT, HUB, KEY, TARGET, CachedPlace, a_download, begun
+from tests.unit.transport.played import played
 
 NO_SECRET = 'secret "hf-token" not found'
 
@@ -181,11 +182,11 @@ def a_running_pod(**what: Any) -> Pod:
     return Pod.model_validate(a_download("m-dl-1", **{"ready": True, **what}))
 
 
-def answering(body: bytes, status: int = 200) -> httpx.AsyncClient:
-    return pod_http(httpx.MockTransport(lambda _: httpx.Response(status, stream=httpx.ByteStream(body))))
+def answering(body: bytes, status: int = 200) -> PodHttp:
+    return played(lambda _: httpx.Response(status, stream=httpx.ByteStream(body)))
 
 
-async def told(pods: Sequence[Pod], http: httpx.AsyncClient) -> str:
+async def told(pods: Sequence[Pod], http: PodHttp) -> str:
     return await ProgressReader(http).progress_of(KEY, pods)
 
 
@@ -217,7 +218,7 @@ class Silent:
     def __init__(self, answers: Mapping[str, bytes]) -> None:
         self.asked: list[str] = []
         self._answers = answers
-        self.http = pod_http(httpx.MockTransport(self._answer))
+        self.http = played(self._answer)
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.url.host)

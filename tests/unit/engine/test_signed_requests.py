@@ -20,6 +20,7 @@ from outrider_engine.http.request import parse_json, read_signed
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Reason, Refusal, Slice
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine_plugin.factories import FakeClock, FakeScheduler, a_control
+from tests.unit.transport.played import played
 
 KEY = SigningKey.generate()
 
@@ -78,13 +79,13 @@ def sibling(tmp_path: Path) -> Pod:
     return a_pod("uid-2", tmp_path)
 
 
-class Ear(httpx.AsyncBaseTransport):
+class Ear:
     """A listener at a pod's address that keeps all that arrives."""
 
     def __init__(self) -> None:
         self.heard: list[httpx.Request] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    def answer(self, request: httpx.Request) -> httpx.Response:
         self.heard.append(request)
         return httpx.Response(503, stream=httpx.ByteStream(b""))
 
@@ -125,7 +126,7 @@ class Overheard:
 @pytest.fixture
 async def overheard() -> AsyncIterator[Overheard]:
     ear = Ear()
-    client = EngineClient(timeout_seconds=30, transport=ear)
+    client = EngineClient(timeout_seconds=30, http=played(ear.answer))
     yield Overheard(ear, client)
     await client.aclose()
 

@@ -9,6 +9,7 @@ import httpx
 from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
 from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
+from tests.unit.transport.played import played
 
 A, B = PodKey("default", "a"), PodKey("default", "b")
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -31,7 +32,7 @@ class Engines:
             lambda: [Target(PodKey("default", host), f"http://{host}:8000") for host in self.answers],
             ScrapeSettings(**settings),  # type: ignore[arg-type]
             clock=lambda: self.now,
-            transport=httpx.MockTransport(self.handle),
+            http=played(self.handle),
         )
 
 

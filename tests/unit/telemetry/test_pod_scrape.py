@@ -21,12 +21,13 @@ from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Window
 from tests.unit.telemetry.engine_pages import A, Answer, B, Engines, page, text, usable
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
+from tests.unit.transport.played import played
 
 STEPS = PLUGIN_CELLS[CellCounter.STEPS]
 
 
 def failing(_: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError("refused")
+    raise ConnectionResetError("refused")
 
 
 async def test_each_fetch_adds_a_sample_at_the_time_of_asking() -> None:
@@ -83,7 +84,7 @@ async def test_a_pod_that_does_not_answer_does_not_hold_up_the_others() -> None:
     engines = Engines(a=failing, b=text())
     async with engines.source() as source:
         found = await source.fetch(60)
-    assert (found[A], usable(found)) == (Unreadable("refused"), {B})
+    assert (found[A], usable(found)) == (Unreadable("ConnectionResetError: refused"), {B})
 
 
 async def test_a_pod_that_falls_silent_keeps_its_old_samples_which_grow_stale() -> None:
@@ -121,7 +122,7 @@ async def test_silent_pods_of_one_namespace_keep_only_their_own_waiting() -> Non
     source = PodScrapeSource(
         lambda: [*silent, *well],
         ScrapeSettings(timeout_seconds=1.0, concurrency=4),
-        transport=httpx.MockTransport(handle),
+        http=played(handle),
     )
     async with source:
         found = await source.fetch(60)
@@ -136,7 +137,7 @@ async def test_silent_pods_of_one_namespace_keep_only_their_own_waiting() -> Non
 async def test_when_no_pod_answers_the_source_is_unreachable() -> None:
     engines = Engines(a=failing, b=failing)
     async with engines.source() as source:
-        with pytest.raises(EnginesUnreachable, match="default/a: refused") as caught:
+        with pytest.raises(EnginesUnreachable, match="default/a: ConnectionResetError: refused") as caught:
             await source.fetch(60)
     assert caught.value.reason is MetricsReason.ENGINES_UNREACHABLE
     assert "network policies" in caught.value.action

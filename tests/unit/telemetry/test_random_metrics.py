@@ -27,6 +27,7 @@ from outrider.tuning.observe.window import Gap, Window
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.telemetry.factories import Counters, PluginCounters, a_row, exposition
+from tests.unit.transport.played import played
 from tests.unit.tuning.factories import a_policy, a_start
 
 HOSTILE, WELL = PodKey("default", "a"), PodKey("default", "b")
@@ -181,7 +182,7 @@ async def scraped(first: httpx.Response, second: httpx.Response) -> dict[PodKey,
     source = PodScrapeSource(
         lambda: [Target(pod, f"http://{pod.pod}") for pod in (HOSTILE, WELL)],
         clock=lambda: clock.now,
-        transport=httpx.MockTransport(answer),
+        http=played(answer),
     )
     async with source:
         await source.fetch(60)

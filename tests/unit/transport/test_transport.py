@@ -8,7 +8,6 @@ import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 
-import httpx
 import pytest
 
 from outrider.engine.client import EngineClient
@@ -16,7 +15,7 @@ from outrider.engine.errors import EngineProtocolError
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import EnginesUnreachable
-from outrider.transport import AnswerRefused, PodAnswer, ask_pod, pod_http
+from outrider.transport import AnswerRefused, NoAnswer, PodAnswer, PodHttp
 from tests.unit.engine.fake_engine import an_address
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -64,8 +63,8 @@ def without_end(start: bytes, again: bytes) -> Pod:
 
 
 async def asked(url: str, *, most_bytes: int = 1000, seconds: float = 60) -> PodAnswer:
-    async with pod_http() as http, asyncio.timeout(seconds):
-        return await ask_pod(http, "GET", url, most_bytes=most_bytes)
+    async with PodHttp() as http, asyncio.timeout(seconds):
+        return await http.ask("GET", url, most_bytes=most_bytes)
 
 
 async def test_any_status_is_an_answer() -> None:
@@ -141,7 +140,7 @@ async def test_an_answer_in_packets_of_a_network_is_taken_whole() -> None:
 
 async def test_headers_without_end_are_no_answer() -> None:
     async with serving(without_end(HEAD, b"X-More: and more\r\n")) as url:
-        with pytest.raises(httpx.TransportError):
+        with pytest.raises(NoAnswer):
             await asked(url)
 
 
@@ -167,10 +166,9 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
 
 async def test_cookies_of_a_pod_are_not_kept() -> None:
     heard = bytearray()
-    async with serving(saying(b"Set-Cookie: spam=" + b"x" * 4000), heard) as url, pod_http() as http:
+    async with serving(saying(b"Set-Cookie: spam=" + b"x" * 4000), heard) as url, PodHttp() as http:
         for _ in range(2):
-            await ask_pod(http, "GET", url, most_bytes=1000)
-        assert not http.cookies
+            await http.ask("GET", url, most_bytes=1000)
     assert b"spam" not in heard
 
 
@@ -211,5 +209,5 @@ async def test_a_pod_is_never_reached_through_a_proxy_of_the_environment(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    async with serving(saying(body=b"{}")) as url, pod_http() as http:
-        assert await ask_pod(http, "GET", url, most_bytes=100) == PodAnswer(200, b"{}")
+    async with serving(saying(body=b"{}")) as url, PodHttp() as http:
+        assert await http.ask("GET", url, most_bytes=100) == PodAnswer(200, b"{}")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated
 
-import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from outrider.api.conditions import StatusModel
@@ -22,7 +21,7 @@ from outrider.foreign import read_as
 from outrider.foreign.readers import DOWNLOAD_PROGRESS, WEIGHTS_RESULT
 from outrider.plan.names import PROGRESS_PORT
 from outrider.plan.weights.needs import DRAFTER, MODEL, Needs
-from outrider.transport import ask_pod
+from outrider.transport import PodHttp
 
 _MAX_PODS = 3
 """Maximum number of pods that are asked. A download has one pod, and two while one of them ends."""
@@ -166,7 +165,7 @@ class ProgressReader:
 
     def __init__(
         self,
-        http: httpx.AsyncClient,
+        http: PodHttp,
         *,
         timeout_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
@@ -214,11 +213,11 @@ async def _first(
     return None
 
 
-async def _asked(ip: str, http: httpx.AsyncClient) -> _Progress | None:
+async def _asked(ip: str, http: PodHttp) -> _Progress | None:
     host = f"[{ip}]" if ":" in ip else ip
     try:
         url = f"http://{host}:{PROGRESS_PORT}/progress"
-        answer = await ask_pod(http, "GET", url, most_bytes=DOWNLOAD_PROGRESS.most_bytes)
+        answer = await http.ask("GET", url, most_bytes=DOWNLOAD_PROGRESS.most_bytes)
         return read_as(DOWNLOAD_PROGRESS, answer.content, _PROGRESS)
     except Exception:  # noqa: BLE001 - isolation per pod: one bad answer must not hide the others
         return None

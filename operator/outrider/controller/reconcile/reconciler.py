@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-import httpx
-
 from outrider.api.launch import LaunchOrder
 from outrider.api.reasons import DegradedReason
 from outrider.api.resource import SpeculativeModel
@@ -43,7 +41,7 @@ from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
 from outrider.plan.inference_pool import POOL_KIND
 from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
 from outrider.plan.transfer_peer import difference
-from outrider.transport import pod_http
+from outrider.transport import PodHttp
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +115,7 @@ class Reconciler:
     It needs no finalizer: garbage collection deletes the objects of a model with their owner.
     now: wall clock, for conditions.
     on_external_change: see `WriteThroughStore`.
-    http: client for the progress of downloads; by default `pod_http`.
+    http: client for the progress of downloads; by default real HTTP.
     engines: client of the engines of targets; by default with a timeout of `_ENGINE_SECONDS`.
     pass_seconds: maximum duration of a reconcile, after which it ends with `PassTooLong`.
     """
@@ -130,7 +128,7 @@ class Reconciler:
         settings: PlanSettings,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_external_change: Callable[[Key], None] = lambda _: None,
-        http: httpx.AsyncClient | None = None,
+        http: PodHttp | None = None,
         engines: EngineClient | None = None,
         pass_seconds: float = _PASS_SECONDS,
     ) -> None:
@@ -143,7 +141,7 @@ class Reconciler:
         self._pools = Pools(cluster, store, self._children)
         self._rollouts = Rollouts(cluster, store, now=now)
         self._revisions = Revisions()
-        self._downloads = ProgressReader(http or pod_http())
+        self._downloads = ProgressReader(http or PodHttp())
         self._observer = Observer(store, self._rollouts, self._revisions, self._downloads, now=now)
         self._targets = Targets(
             cluster, store, self._children, engines or EngineClient(timeout_seconds=_ENGINE_SECONDS), now=now

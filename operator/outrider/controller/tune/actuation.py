@@ -164,8 +164,10 @@ async def _push_to_one(
     engines: EngineClient, pod: EnginePod, push: Push, clock: Callable[[], float]
 ) -> Confirmed | Failed:
     try:
-        await engines.push(pod.address, push)
-        state = await engines.state(pod.address)
+        state = await engines.push(pod.address, push)
+        if not state.confirms(push):
+            # The answer has the state after the change. A second one says what the engine uses in its place.
+            state = await engines.state(pod.address)
     except PushRefused as error:
         return Failed(pod.name, error, await _state(engines, pod))
     except EngineError as error:

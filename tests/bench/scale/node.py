@@ -1,0 +1,166 @@
+"""A played kubelet and the engines of all its pods, in one process.
+
+``python -m tests.bench.scale.node URL PORT``: the API server, and the port for ``/summary`` and ``/mark``.
+Each pod gets an address of its own in 127.0.0.0/8, and all engines listen on one port there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from outrider.plan.names import MODEL_LABEL
+from tests.bench.scale.engines import BusyEngine
+
+START_SECONDS = 1.0
+"""From a running container to a listening engine."""
+ENGINE_PORT = 8000
+_FIRST = ipaddress.ip_address("127.1.0.1")
+_PATCHES_AT_ONCE = 32
+log = logging.getLogger(__name__)
+
+
+class Node:
+    """Brings up each pod of a model as it appears: running first, then ready."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+        self._url = url
+        self._http = http
+        self._engines: dict[str, BusyEngine] = {}
+        self._seen: set[str] = set()
+        self._slots = asyncio.Semaphore(_PATCHES_AT_ONCE)
+        self.marked_at = time.time()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer as the engine at the address that was asked."""
+        assert request.transport is not None
+        address = request.transport.get_extra_info("sockname")[0]
+        engine = self._engines.get(address)
+        return web.Response(status=503) if engine is None else await engine.handle(request)
+
+    async def watch(self) -> None:
+        """Follow the pods until cancelled."""
+        path, query = f"{self._url}/api/v1/pods", {"labelSelector": MODEL_LABEL}
+        async with asyncio.TaskGroup() as starting:
+            while True:
+                async with self._http.get(path, params=query) as answer:
+                    listed = await answer.json()
+                version = listed["metadata"]["resourceVersion"]
+                for pod in listed["items"]:
+                    self._see(pod, starting)
+                watch = {**query, "watch": "true", "resourceVersion": version}
+                async with self._http.get(path, params=watch) as answer:
+                    async for line in answer.content:
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            break
+                        if event["type"] == "ADDED":
+                            self._see(event["object"], starting)
+
+    def _see(self, pod: dict[str, Any], starting: asyncio.TaskGroup) -> None:
+        uid = pod["metadata"]["uid"]
+        if uid not in self._seen:
+            self._seen.add(uid)
+            starting.create_task(self._start(pod, str(_FIRST + len(self._seen) - 1)))
+
+    async def _start(self, pod: dict[str, Any], address: str) -> None:
+        await self._patch(pod, address, ready=False)
+        await asyncio.sleep(START_SECONDS)
+        model = int(pod["metadata"]["labels"][MODEL_LABEL].rpartition("-")[2])
+        self._engines[address] = BusyEngine(pod["metadata"]["name"], model=model)
+        await self._patch(pod, address, ready=True)
+
+    async def _patch(self, pod: dict[str, Any], address: str, *, ready: bool) -> None:
+        meta = pod["metadata"]
+        containers = [
+            {
+                "name": each["name"],
+                "image": each["image"],
+                "imageID": "engine",
+                "ready": ready,
+                "restartCount": 0,
+                "state": {"running": {}},
+            }
+            for each in pod["spec"]["containers"]
+        ]
+        status = {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": str(ready)},
+            ],
+            "containerStatuses": containers,
+        }
+        path = f"{self._url}/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
+        headers = {"Content-Type": "application/merge-patch+json"}
+        async with self._slots, self._http.patch(path, json={"status": status}, headers=headers) as answer:
+            if answer.status >= 300:
+                log.warning("%s: %s", meta["name"], await answer.text())
+
+    async def look_forever(self) -> None:
+        """End leases on time."""
+        while True:
+            for engine in self._engines.values():
+                engine.look()
+            await asyncio.sleep(0.5)
+
+    async def summary(self, _: web.Request) -> web.Response:
+        """What the measuring process asks for."""
+        engines = self._engines.values()
+        firsts = [each.first_push_at - self.marked_at for each in engines if each.first_push_at is not None]
+        return web.json_response(
+            {
+                "engines": len(engines),
+                "pushed": sum(each.source == "Pushed" for each in engines),
+                "since_mark": len(firsts),
+                "last_first_push": max(firsts, default=None),
+                "lapses": sum(each.lapses for each in engines),
+                "puts": sum(each.puts for each in engines),
+                "gets": sum(each.gets for each in engines),
+                "scrapes": sum(each.scrapes for each in engines),
+            }
+        )
+
+    async def mark(self, _: web.Request) -> web.Response:
+        """Count first pushes from now on."""
+        self.marked_at = time.time()
+        for engine in self._engines.values():
+            engine.mark()
+        return web.json_response({})
+
+
+async def _serve(app: web.Application, host: str, port: int) -> None:
+    # As vLLM's server: it closes a connection after five idle seconds.
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=5.0)
+    await runner.setup()
+    await web.TCPSite(runner, host, port, backlog=4096).start()
+
+
+async def main(url: str, port: int) -> None:
+    headers = {"Authorization": "Bearer of-the-test"}
+    timeout = aiohttp.ClientTimeout(total=None)
+    connector = aiohttp.TCPConnector(ssl=False, limit=0)
+    async with aiohttp.ClientSession(
+        headers=headers, timeout=timeout, connector=connector, read_bufsize=2**22
+    ) as http:
+        node = Node(url, http)
+        engines, questions = web.Application(), web.Application()
+        engines.router.add_route("*", "/{path:.*}", node.answer)
+        questions.add_routes([web.get("/summary", node.summary), web.post("/mark", node.mark)])
+        await _serve(engines, "0.0.0.0", ENGINE_PORT)
+        await _serve(questions, "127.0.0.1", port)
+        await asyncio.gather(node.watch(), node.look_forever())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
