@@ -13,6 +13,8 @@ OLDEST := $(OUTRIDER_CACHE)/bin/kube-apiserver-v$(OLDEST_KUBERNETES)
 GROUPS := $(OUTRIDER_CACHE)/build/leaderworkerset-0.9.0/manager
 # KEDA's operator and its metrics server, with their manifests in the same folder.
 KEDA := $(OUTRIDER_CACHE)/build/keda-2.21.0/keda
+# CNCF Distribution, for the page that begins with `docker push`.
+REGISTRY := $(OUTRIDER_CACHE)/build/registry-3.0.0/registry
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
@@ -44,9 +46,9 @@ test-cluster: ## The tests of a cluster that `make cluster` brought up
 	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
 	$(RUN) pytest tests/cluster -m alone
 
-test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) ## Upgrades with Helm 3 and 4, the oldest Kubernetes, lost machines, several nodes, a fresh machine; an hour. ARGS="-k helm3" and the like
+test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) $(REGISTRY) ## Upgrades with Helm 3 and 4, the oldest Kubernetes, lost machines, several nodes, a fresh machine; an hour. ARGS="-k helm3" and the like
 	OUTRIDER_HELM3=$(HELM3) OUTRIDER_OLDEST_API_SERVER=$(OLDEST) OUTRIDER_LEADERWORKERSET=$(dir $(GROUPS)) \
-	  $(RUN) pytest tests/lifecycle --ignore=tests/lifecycle/test_keda.py $(ARGS)
+	  OUTRIDER_REGISTRY=$(REGISTRY) $(RUN) pytest tests/lifecycle --ignore=tests/lifecycle/test_keda.py $(ARGS)
 
 test-keda: $(KEDA) ## KEDA scales a model to zero and back; the first build of KEDA takes more than an hour
 	OUTRIDER_KEDA=$(dir $(KEDA)) $(RUN) pytest tests/lifecycle/test_keda.py $(ARGS)
@@ -64,6 +66,11 @@ $(GROUPS): tests/lifecycle/go/leaderworkerset/go.mod
 	cd $(<D) && export PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 && \
 	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ sigs.k8s.io/lws/cmd && \
 	  rm -rf $(@D)/chart && cp -r "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/lws)/charts/lws" $(@D)/chart && chmod -R u+w $(@D)/chart
+
+$(REGISTRY):
+	PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 GOBIN=$(@D) \
+	  go install -trimpath -ldflags "-s -w" \
+	  github.com/distribution/distribution/v3/cmd/registry@v$(patsubst registry-%,%,$(notdir $(@D)))
 
 $(KEDA): tests/lifecycle/go/keda/go.mod
 	mkdir -p $(@D)

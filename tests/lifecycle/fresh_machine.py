@@ -108,9 +108,13 @@ def _given(setup: Setup) -> Iterator[str]:
         yield from ("--volume", f"{here}:{there}:ro")
     # The layers of images cannot lie on the layers of a container.
     yield from ("--volume", str(_CACHE / "docker"))
-    for name in _VARIABLES:
-        if name in os.environ:
-            yield from ("--env", name)
+    for name in mirror_settings():
+        yield from ("--env", name)
+
+
+def mirror_settings() -> dict[str, str]:
+    """The variables by which this machine reaches mirrors, as far as they are set."""
+    return {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 
 
 def _setup() -> Setup:
