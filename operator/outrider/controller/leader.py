@@ -172,11 +172,14 @@ class Leader:
             return None
         if (rest := self._cpu.rest(key)) > 0:
             return rest
-        outcome = "error"
+        outcome, known = "error", key in self._store.reconciled
         try:
             with self._metrics.reconcile_seconds.time(), self._traces.span("reconcile", key):
                 again = await self._cpu.spend(key, self._reconciler.reconcile(key))
             outcome = "done"
+            if not known and self._store.pods_of(key):
+                # Its engines may hold a lease of the operator before, which the next tick may renew too late.
+                self._look_now(key)
         finally:
             self._metrics.reconciles.labels(outcome).inc()
             await self._tell_of_cpu(key)

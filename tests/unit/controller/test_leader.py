@@ -28,7 +28,7 @@ from outrider.engine.client import EngineClient
 from outrider.plan.names import PRIVATE_KEY, control_secret
 from tests.spellings import places
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
-from tests.unit.controller.factories import a_raw_model
+from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
 from tests.unit.controller.full_metrics import POLICY, a_decision
 from tests.unit.controller.spans import Spans
@@ -381,6 +381,24 @@ async def test_an_urgent_change_wakes_the_tuning_loop(loops: type[FakeLoop]) -> 
         QuietWatch.urgent(Key("default", "m"))
 
         assert loops.made[0].looked == [Key("default", "m")]
+
+
+async def test_a_model_whose_pods_an_earlier_operator_left_is_looked_at_once_it_is_reconciled(
+    loops: type[FakeLoop],
+) -> None:
+    neighbour = Neighbour(rules=True)
+    neighbour.seen.set()
+    async with a_server() as server:
+        server.add(MODELS, a_raw_model("without-pods"))
+        server.add(PODS, a_raw_pod("m-1"))
+        async with a_reign(server, loops, neighbour) as reign:
+            await until(lambda: loops.made)
+            neighbour.rules = False
+            neighbour.changed()
+            await until(lambda: loops.made[0].looked)
+            await until(lambda: reconciles(reign, "done") >= 2 and len(loops.made[0].models) == 2)
+
+            assert set(loops.made[0].looked) == {Key("default", "m")}
 
 
 async def test_an_urgent_change_finds_no_loop_while_it_waits_to_be_started_again(
