@@ -6,20 +6,17 @@ come as a volume: no image of Outrider has them.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from outrider.plan.names import schedule_config_map
 from outrider_protocol.request_limits import LIMITS_FILE
-from tests.cluster.api_server import read
 from tests.cluster.engines import pods_of, ready_pods, state
 from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, namespace, patch, wait_for
+from tests.cluster.lone_requests import TOKENS, counted_by, counters, drafted_at
 from tests.cluster.models import deploying, in_force, model, read_example
 from tests.contract import asynchronous, helper_plugins
 from tests.contract.engine import install_interpreter
@@ -30,16 +27,6 @@ pytestmark = pytest.mark.engine("real", "V2")
 NAME = "v2"
 FILES = "v2-interpreter"
 FOLDER = "/opt/interpreter"
-TOKENS = 24
-COMPLETE = """
-import json, sys, urllib.request
-body = {"model": "tiny", "temperature": 0, "ignore_eos": True} | json.loads(sys.argv[1])
-headers = {"Content-Type": "application/json"} | json.loads(sys.argv[2])
-url = "http://127.0.0.1:8000/v1/completions"
-request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-print(urllib.request.urlopen(request, timeout=120).read().decode())
-"""
-AT = "drafted at "
 BY_RULE = "outrider:limit_rule_requests_total"
 GENERATED = "vllm:generation_tokens_total"
 COUNTED = {
@@ -114,47 +101,6 @@ def look() -> Object | None:
     return model(NAME)
 
 
-def complete(pod: str, body: Object, headers: Mapping[str, str]) -> int:
-    """The tokens of one answer."""
-    done = kubectl(
-        *("exec", pod, "-n", namespace(), "-c", "engine", "--"),
-        *("python3", "-c", COMPLETE, json.dumps(body), json.dumps(headers)),
-    )
-    return int(json.loads(done)["usage"]["completion_tokens"])
-
-
-def counted_by(
-    pod: str, prompt: str, *, tokens: int = TOKENS, headers: Mapping[str, str] | None = None, **body: object
-) -> Counter[str]:
-    """What the counters of an idle engine gain by one answer."""
-    before = counters(pod)
-    assert complete(pod, {"prompt": prompt, "max_tokens": tokens, **body}, headers or {}) == tokens
-    wanted = before[GENERATED] + tokens
-    wait_for(
-        "counted", lambda: dict(counters(pod)), lambda seen: (seen or {})[GENERATED] >= wanted, seconds=30
-    )
-    counted = counters(pod)
-    counted.subtract(before)
-    return counted
-
-
-def drafted_at(counted: Counter[str]) -> set[int]:
-    """Positions at which an answer had draft tokens to verify."""
-    return {int(name.removeprefix(AT)) for name, value in counted.items() if name.startswith(AT) and value}
-
-
-def counters(pod: str) -> Counter[str]:
-    """Sums of the engine's counters, and those of draft tokens by position."""
-    text = read(f"/api/v1/namespaces/{namespace()}/pods/{pod}:8000/proxy/metrics", seconds=15)
-    found: Counter[str] = Counter()
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            found[sample.name] += sample.value
-            if sample.name == "outrider:draft_tokens_total":
-                found[f"{AT}{sample.labels['position']}"] += sample.value
-    return found
-
-
 def test_the_engine_runs_v2_with_asynchronous_scheduling(pod: str) -> None:
     found = state(pod)
     assert (found["runner"], found["method"], found["problems"]) == ("V2", "eagle3", [])
@@ -167,7 +113,7 @@ def test_the_engine_runs_v2_with_asynchronous_scheduling(pod: str) -> None:
 def test_a_schedule_of_the_operator_is_what_the_engine_drafts(pod: str, k: int) -> None:
     patch("specmodel", NAME, {"spec": {"speculation": {"schedule": [{"numSpeculativeTokens": k}]}}})
     wait_for(f"K={k}", look, in_force(f"*:{k}"), seconds=60)
-    counted = counted_by(pod, f"def main{k}(argv):\n    ")
+    counted = counted_by(pod, f"def main{k}(argv):\n    ", generated=GENERATED)
     assert drafted_at(counted) == set(range(k))
     assert {ours: counted[ours] for ours in COUNTED} == {
         ours: counted[theirs] for ours, theirs in COUNTED.items()
@@ -180,7 +126,7 @@ def test_a_schedule_of_the_operator_is_what_the_engine_drafts(pod: str, k: int) 
     ids=["field", "header"],
 )
 def test_a_request_limits_its_own_k(pod: str, limit: dict[str, Any]) -> None:
-    counted = counted_by(pod, "def limited(argv):\n    ", **limit)
+    counted = counted_by(pod, "def limited(argv):\n    ", generated=GENERATED, **limit)
     assert drafted_at(counted) == {0}
     assert counted["outrider:request_limits_total"] == 1
 
@@ -192,9 +138,9 @@ def test_a_request_limit_of_the_spec_reaches_the_running_engine(pod: str) -> Non
     # The kubelet looks at a pod each minute, and at once where the pod changed.
     kubectl("annotate", "pod", pod, "-n", namespace(), "example.com/looked-at=now")
     wait_for("read", lambda: dict(counters(pod)), lambda seen: BY_RULE in (seen or {}), seconds=120)
-    short = counted_by(pod, "def short(argv):\n    ", tokens=TOKENS // 2)
+    short = counted_by(pod, "def short(argv):\n    ", generated=GENERATED, tokens=TOKENS // 2)
     assert (drafted_at(short), short[BY_RULE]) == (set(), 1)
-    long = counted_by(pod, "def long(argv):\n    ")
+    long = counted_by(pod, "def long(argv):\n    ", generated=GENERATED)
     assert (drafted_at(long), long[BY_RULE]) == ({0, 1, 2}, 0)
     assert state(pod)["problems"] == []
 
