@@ -13,10 +13,11 @@ ENGINES = ("real", "twin", "none")
 """Real vLLM that computes; real vLLM that computes nothing and takes a GPU's time; no engine comes up."""
 HERE = Path(__file__).parent
 LONGEST = (
-    *("pair/own", "pair", "test_relaunch.py", "commands", "test_canary.py", "test_autoscaling.py"),
-    *("test_annotations.py", "test_tutorial.py", "test_dashboard.py", "test_twin.py", "test_rollouts.py"),
-    *("test_alternating_text.py", "test_v2.py", "test_verify_command.py", "test_weights.py"),
-    *("test_injected.py", "test_ten_minutes.py", "test_running_pods.py", "test_bad_input.py"),
+    *("pair/own", "pair", "test_verify_command.py", "test_relaunch.py", "commands", "test_canary.py"),
+    *("test_dashboard.py", "test_latency_targets.py", "test_ten_minutes.py", "test_v2.py"),
+    *("test_autoscaling.py", "test_injected.py", "test_annotations.py", "test_tutorial.py", "test_twin.py"),
+    *("test_rollouts.py", "test_alternating_text.py", "test_weights.py", "test_running_pods.py"),
+    *("test_sglang.py", "test_inference_pool.py", "test_bad_input.py"),
 )
 """What starts engines, or waits: it begins first, so that no worker is left with it at the end.
 

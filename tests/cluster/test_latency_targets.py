@@ -22,10 +22,10 @@ NAME = "punctual"
 SIMULATED = {
     "name": "slow steps",
     "step_time": {
-        "fixed": 0.028,
+        "fixed": 0.056,
         "per_kv_token": 0.0,
         "per_token": 1e-6,
-        "draft_fixed": 0.009,
+        "draft_fixed": 0.018,
         "draft_per_kv_token": 0.0,
         "draft_per_token": 0.0,
     },
@@ -33,7 +33,8 @@ SIMULATED = {
     "kv_tokens": 400_000,
     "idle_tax": 0.0,
 }
-"""Steps of 28, 37 and 55 ms with K of 0, 1 and 3. vLLM's histogram has an edge at 50 ms. K=3 writes most."""
+"""Steps of 56, 74 and 110 ms with K of 0, 1 and 3, and more on a busy machine. vLLM's histogram has an edge
+at 100 ms. K=3 writes most."""
 STREAMS = 2
 STARTED, FOLLOWED = 180.0, 240.0
 
@@ -60,7 +61,7 @@ def look() -> Object | None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sender() -> AsyncIterator[Sender]:
     """A client of one engine whose K=3 breaks the limit, and whose K=1 keeps it."""
-    manifest = punctual("50ms")
+    manifest = punctual("100ms")
     with deploying() as deploy:
         deploy(manifest, NAME)
         async with sending_to(manifest) as sender:
@@ -91,8 +92,8 @@ async def test_a_k_that_breaks_the_limit_gives_way_to_one_that_keeps_it(sender: 
     assert seen is not None
     assert runs(1, "True")(seen), (speculation(seen), condition(seen, "SLOKept"))
     target = seen["status"]["slo"]["interTokenLatency"]
-    assert (target["percentile"], target["kept"], float(target["limitSeconds"])) == (90, True, 0.05)
-    assert float(target["atMostSeconds"]) <= 0.05
+    assert (target["percentile"], target["kept"], float(target["limitSeconds"])) == (90, True, 0.1)
+    assert float(target["atMostSeconds"]) <= 0.1
 
 
 async def test_the_engine_chooses_no_k_above_the_limit(sender: Sender) -> None:  # noqa: ARG001
@@ -103,8 +104,8 @@ async def test_the_engine_chooses_no_k_above_the_limit(sender: Sender) -> None: 
 
 async def test_an_impossible_limit_is_reported_with_figures_while_requests_are_served(sender: Sender) -> None:
     alert = "OutriderSLOBroken"
-    # Its expression looks back two minutes, and K=3 broke the limit at first.
-    await asyncio.to_thread(wait_until_held, alert, seconds=180, model=NAME)
+    # The first windows, with K=3, broke the limit.
+    await asyncio.to_thread(wait_until_held, alert, seconds=60, model=NAME)
     manifest = deepcopy(punctual("25ms"))
     manifest["metadata"]["name"] = NAME
     apply(manifest)
