@@ -20,7 +20,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-attack test-contract test-v2 test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
+.PHONY: help demo test test-attack test-contract test-nightly test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and 
 	@$(UP) --until "sglang environment"
 	$(RUN) pytest tests/contract -m "not nightly" --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-v2: ## The V2 runner at length, by Triton's interpreter; needs no cluster. ARGS="-k mtp" and the like
+test-nightly: ## The V2 runner at length, by Triton's interpreter, and the end of SGLang; needs no cluster. ARGS="-k mtp" and the like
 	@$(UP) --until "sglang environment"
 	$(RUN) pytest tests/contract -m nightly $(ARGS)
 

@@ -1,6 +1,6 @@
 """The V2 runner at length, by Triton's interpreter: each method with both ways of scheduling.
 
-`make test-v2` runs it, and not `make test`. `test_v2` has the short form.
+`make test-nightly` runs it, and not `make test`. `test_v2` has the short form.
 """
 
 from __future__ import annotations
