@@ -12,6 +12,15 @@ from tests.cluster.api_server import read
 from tests.cluster.kubectl import Object, kubectl, namespace, wait_for
 
 TOKENS = 24
+HELD_AT_TWO: Object = {
+    "method": "eagle3",
+    "drafter": {"uri": "pvc://tiny-models/eagle3"},
+    "numSpeculativeTokens": 3,
+    "candidates": [0, 1, 2, 3],
+    "schedule": [{"numSpeculativeTokens": 2}],
+    "tuning": {"mode": "Off", "sweep": "Never"},
+}
+"""`spec.speculation` with the tiny EAGLE-3 head, whose K nothing changes but overrides."""
 COMPLETE = """
 import json, sys, urllib.request
 body = {"model": "tiny", "temperature": 0, "ignore_eos": True} | json.loads(sys.argv[1])

@@ -12,7 +12,7 @@ import pytest
 from outrider_protocol.sglang_releases import DEFAULT_RELEASE
 from tests.cluster.engines import pods_of, ready_pods, state
 from tests.cluster.kubectl import Object, has_condition, kubectl, namespace, patch, wait_for
-from tests.cluster.lone_requests import counted_by, drafted_at
+from tests.cluster.lone_requests import HELD_AT_TWO, counted_by, drafted_at
 from tests.cluster.models import deploying, in_force, model, read_example
 from tests.cluster.operator_pod import kill_operator
 from tests.environment.place import SGLANG_IMAGE
@@ -41,14 +41,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 def pod() -> Iterator[str]:
     """The engine pod of a model on SGLang with an EAGLE-3 head, ready."""
     manifest = read_example()
-    manifest["spec"]["speculation"] = {
-        "method": "eagle3",
-        "drafter": {"uri": "pvc://tiny-models/eagle3"},
-        "numSpeculativeTokens": 3,
-        "candidates": [0, 1, 2, 3],
-        "schedule": [{"numSpeculativeTokens": 2}],
-        "tuning": {"mode": "Off", "sweep": "Never"},
-    }
+    manifest["spec"]["speculation"] = HELD_AT_TWO
     manifest["spec"]["engine"] = {
         "runtime": "SGLang",
         "version": DEFAULT_RELEASE,

@@ -16,7 +16,7 @@ from outrider.plan.names import schedule_config_map
 from outrider_protocol.request_limits import LIMITS_FILE
 from tests.cluster.engines import pods_of, ready_pods, state
 from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, namespace, patch, wait_for
-from tests.cluster.lone_requests import TOKENS, counted_by, counters, drafted_at
+from tests.cluster.lone_requests import HELD_AT_TWO, TOKENS, counted_by, counters, drafted_at
 from tests.cluster.models import deploying, in_force, model, read_example
 from tests.contract import asynchronous, helper_plugins
 from tests.contract.engine import install_interpreter
@@ -50,14 +50,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     volume = put_into_a_volume(files)
     manifest = read_example()
-    manifest["spec"]["speculation"] = {
-        "method": "eagle3",
-        "drafter": {"uri": "pvc://tiny-models/eagle3"},
-        "numSpeculativeTokens": 3,
-        "candidates": [0, 1, 2, 3],
-        "schedule": [{"numSpeculativeTokens": 2}],
-        "tuning": {"mode": "Off", "sweep": "Never"},
-    }
+    manifest["spec"]["speculation"] = HELD_AT_TWO
     manifest["spec"]["engine"] |= {"modelRunner": "V2"}
     manifest["spec"]["engine"]["args"] |= {"max-num-seqs": 8}
     template = manifest["spec"]["podTemplate"]["spec"]

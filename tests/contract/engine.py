@@ -295,6 +295,13 @@ def running_engine(
     )
     with log_file.open("wb") as log:
         process = start(launcher([*flags, *launch.flags], entry=launch.entry), variables, log)
+    with serving(process, port, key_file, log_file) as engine:
+        yield engine
+
+
+@contextmanager
+def serving(process: Process, port: int, key_file: Path, log_file: Path) -> Iterator[Engine]:
+    """An engine that begins, once it is healthy; it ends with the block, and its children too."""
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(process, url, log_file)

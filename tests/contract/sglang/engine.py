@@ -25,11 +25,9 @@ from tests.contract.engine import (
     SERVED_NAME,
     STATIC_TABLE,
     Engine,
-    end,
     free_port,
     install,
-    signing_client,
-    wait_until_healthy,
+    serving,
 )
 from tests.contract.engine_process import CACHE, QUIET, begin
 
@@ -131,11 +129,5 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
     flags = [*server_flags(folder, port, launch.candidates), *launch.flags]
     with log_file.open("wb") as log:
         process = begin(["-m", "sglang.launch_server", *flags], variables, log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_healthy(process, url, log_file)
-        with signing_client(url) as client:
-            first = client.get("/outrider/v1/state")
-        yield Engine(url, process, key_file, log_file, first.json())
-    finally:
-        end(process)
+    with serving(process, port, key_file, log_file) as engine:
+        yield engine
