@@ -213,7 +213,7 @@ class LaunchReason(Reason):
     VERSION_DIFFERS = (
         "EngineVersionDiffers",
         Need.PERSON,
-        "Engines run another release of vLLM than `spec.engine.version` names. Outrider chose their flags "
+        "Engines run another release than `spec.engine.version` names. Outrider chose their flags "
         "and the way to change K for the named one.",
         "Set spec.engine.version to the release of the image, or take an image of the named release.",
         "guide/engine-image.md",

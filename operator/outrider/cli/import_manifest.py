@@ -1,4 +1,4 @@
-"""``outrider import``: a SpeculativeModel out of what runs vLLM today, without a cluster."""
+"""``outrider import``: a SpeculativeModel out of what runs an engine today, without a cluster."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def outrider(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Kubernetes operator that tunes speculative decoding in vLLM while it serves."""
+    """Kubernetes operator that tunes speculative decoding in vLLM and SGLang while they serve."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

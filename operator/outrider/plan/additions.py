@@ -25,7 +25,7 @@ _VOLUMES: Mapping[str, str] = {
     "home": "caches of compiled kernels and downloads",
     "models": "weights of pvc:// or spec.cache",
     "images": "weights of oci://",
-    PLUGIN_CONTAINER: "Outrider's plugin, since the image is vLLM's own",
+    PLUGIN_CONTAINER: "Outrider's plugin, since the image has none",
 }
 
 

@@ -24,6 +24,12 @@ SAID = {
     "data-parallel-size",
     "enable-expert-parallel",
     "speculative-config",
+    # Of SGLang.
+    "context-length",
+    "model-path",
+    "speculative-algorithm",
+    "speculative-draft-model-path",
+    "speculative-num-steps",
 }
 """Flags that a field of the manifest says under another name."""
 

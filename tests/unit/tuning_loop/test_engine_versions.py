@@ -70,7 +70,7 @@ async def test_the_condition_says_what_differs_and_what_to_do_until_the_pods_are
             await step(loop)
     assert said["type"] == "LaunchOptimal"
     assert said["status"] == "False"
-    assert f"2 pods, {min(pod.name for pod in pods)} among them, run vLLM 0.32.0" in said["message"]
+    assert f"2 pods, {min(pod.name for pod in pods)} among them, run 0.32.0" in said["message"]
     assert "set spec.engine.version to the release of the image" in said["message"]
     assert first.schedule is not None
     assert not conditions(world)

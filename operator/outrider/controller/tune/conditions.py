@@ -190,11 +190,11 @@ def _launch(outcome: TickOutcome, last: Condition | None) -> ConditionUpdate | N
 
 
 def _of_versions(others: Sequence[OtherVersion]) -> str:
-    """The first pod whose vLLM differs, the number of the others, and what to do."""
+    """The first pod whose engine differs, the number of the others, and what to do."""
     first, more = others[0], len(others) - 1
     pods = f"pod {first.pod} runs" if not more else f"{len(others)} pods, {first.pod} among them, run"
     return (
-        f"Outrider chose the flags and the way to change K for vLLM {first.wanted}, because "
-        f"spec.engine.version names it, but {pods} vLLM {first.version}. To change it, set "
-        f"spec.engine.version to the release of the image, or take an image with vLLM {first.wanted}."
+        f"Outrider chose the flags and the way to change K for release {first.wanted}, because "
+        f"spec.engine.version names it, but {pods} {first.version}. To change it, set "
+        f"spec.engine.version to the release of the image, or take an image with {first.wanted}."
     )
