@@ -127,6 +127,13 @@ def test_a_label_that_a_foreign_service_may_select_by_is_refused() -> None:
         create(a_model(NAMESPACE, metadata={"labels": {"app": "shop"}}), user=DEPLOYER)
 
 
+def test_a_label_that_no_message_can_repeat_is_refused_by_the_name_of_the_field() -> None:
+    with pytest.raises(
+        KubectlError, match=r"spec\.podTemplate\.metadata\.labels: a Service may select pods by some"
+    ):
+        create(a_model(NAMESPACE, metadata={"labels": {"a\nb": "x"}}), user=DEPLOYER)
+
+
 def test_labels_that_the_chart_names_are_admitted() -> None:
     labels = {"team": "search", "billing.example/unit": "7"}
     assert "created" in create(a_model(RESTRICTED, metadata={"labels": labels}))
