@@ -101,7 +101,6 @@ def test_an_operator_that_is_killed_finds_the_engine_as_it_is(pod: str) -> None:
 
 
 @pytest.mark.engine("real", "SGLang")
-@pytest.mark.alone("operator")
 def test_an_engine_that_is_killed_gets_the_schedule_again(pod: str) -> None:
     push(1)
     kubectl("exec", pod, "-n", namespace(), "-c", "engine", "--", "python3", "-c", KILL_SCHEDULER)
