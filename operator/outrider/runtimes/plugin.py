@@ -1,4 +1,4 @@
-"""What a pod with Outrider's plugin has, whatever its engine: variables, and the command that drains it."""
+"""What a pod with Outrider's plugin has, whatever its engine: its variables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from outrider_protocol.environment import (
     STATIC_SCHEDULE_VARIABLE,
     SWEEP_VARIABLE,
 )
-
-DRAIN = ("python3", "-m", "outrider_engine.drain")
-"""Sends clients elsewhere, and ends once they have gone."""
 
 VARIABLES: Mapping[str, str] = {
     STATIC_SCHEDULE_VARIABLE: f"{SCHEDULE_FOLDER}/{SCHEDULE_FILE}",

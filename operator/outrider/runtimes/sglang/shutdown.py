@@ -7,15 +7,11 @@ from collections.abc import Mapping
 
 from outrider.api.json_object import Json
 from outrider.foreign.readers import LAST_WORDS
+from outrider.runtimes import draining
 from outrider.runtimes.engine_launch import EngineLaunch
-from outrider.runtimes.plugin import DRAIN
 
-_FORGET_SECONDS = 5
-"""Endpoints drop a stopping pod within this time; until then new connections arrive."""
-_DRAIN_SECONDS = 30
 _REQUEST_SECONDS = 50
-"""What requests that run get after that. SGLang has no limit of its own: after SIGTERM it waits for them."""
-_STOCK_DRAIN_SECONDS = 15
+"""What requests that run get. SGLang has no limit of its own: after SIGTERM it waits for them."""
 _END_SECONDS = 30
 """What an engine takes to end once its requests have: it looks every 5 s, and then stops its schedulers.
 Source: ``sigterm_watchdog`` in ``managers/tokenizer_manager.py``."""
@@ -23,21 +19,12 @@ Source: ``sigterm_watchdog`` in ``managers/tokenizer_manager.py``."""
 
 def pre_stop(launch: EngineLaunch) -> Json:
     """What comes before SIGTERM, after which SGLang answers its health check with 503."""
-    if launch.stock:
-        return {"sleep": {"seconds": _STOCK_DRAIN_SECONDS}}
-    limits = {
-        "port": launch.spec.engine.port,
-        "at-least": _FORGET_SECONDS,
-        "at-most": _DRAIN_SECONDS + _REQUEST_SECONDS,
-    }
-    flags = [word for flag, value in limits.items() for word in (f"--{flag}", str(value))]
-    return {"exec": {"command": [*DRAIN, *flags]}}
+    return draining.pre_stop(launch, request_seconds=_REQUEST_SECONDS)
 
 
 def seconds_to_end(launch: EngineLaunch) -> int:
     """Seconds from the start of `pre_stop` to SIGKILL."""
-    drain = _STOCK_DRAIN_SECONDS if launch.stock else _DRAIN_SECONDS
-    return drain + _REQUEST_SECONDS + _END_SECONDS
+    return draining.seconds_to_end(launch, request_seconds=_REQUEST_SECONDS, end_seconds=_END_SECONDS)
 
 
 _NO_MODEL_AT = re.compile(

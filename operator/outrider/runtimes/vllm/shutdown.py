@@ -7,38 +7,24 @@ from collections.abc import Mapping
 
 from outrider.api.json_object import Json
 from outrider.foreign.readers import LAST_WORDS
+from outrider.runtimes import draining
 from outrider.runtimes.engine_launch import EngineLaunch
-from outrider.runtimes.plugin import DRAIN
 from outrider.runtimes.vllm.limits import shutdown_timeout
 
-_FORGET_SECONDS = 5
-"""Endpoints drop a stopping pod within this time; until then new connections arrive."""
-_DRAIN_SECONDS = 30
-"""At most, beside the time of requests that run long: until then a stopping pod waits for its clients to
-go elsewhere. A client does so with its next answer, and vLLM closes a connection that is idle for 5 s."""
-_STOCK_DRAIN_SECONDS = 15
-"""Always: a stock engine cannot send clients away. Those whose connections are idle for 5 s in a row,
-or no older than 10 s, have left by then."""
 _END_SECONDS = 10
 """What an engine takes to end once its requests have."""
 
 
 def pre_stop(launch: EngineLaunch) -> Json:
     """What comes before SIGTERM, at which vLLM stops taking requests at once."""
-    if launch.stock:
-        return {"sleep": {"seconds": _STOCK_DRAIN_SECONDS}}
-    # Requests have their time before SIGTERM, too: only until then does the next one on the same
-    # connection get an answer, and with it the word to go elsewhere.
-    at_most = _DRAIN_SECONDS + shutdown_timeout(launch.spec.engine.args)
-    limits = {"port": launch.spec.engine.port, "at-least": _FORGET_SECONDS, "at-most": at_most}
-    flags = [word for flag, value in limits.items() for word in (f"--{flag}", str(value))]
-    return {"exec": {"command": [*DRAIN, *flags]}}
+    return draining.pre_stop(launch, request_seconds=shutdown_timeout(launch.spec.engine.args))
 
 
 def seconds_to_end(launch: EngineLaunch) -> int:
     """Seconds from the start of `pre_stop` to SIGKILL."""
-    drain = _STOCK_DRAIN_SECONDS if launch.stock else _DRAIN_SECONDS
-    return drain + shutdown_timeout(launch.spec.engine.args) + _END_SECONDS
+    return draining.seconds_to_end(
+        launch, request_seconds=shutdown_timeout(launch.spec.engine.args), end_seconds=_END_SECONDS
+    )
 
 
 _NO_MODEL_AT = re.compile(
