@@ -22,6 +22,7 @@ from tests.environment.choice import Cluster, Setup
 from tests.environment.place import DEBIAN_IMAGE, locate
 from tests.environment.runner import StageError
 from tests.environment.up import survey
+from tests.lifecycle.programs import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path("/root")
@@ -56,11 +57,11 @@ class FreshMachine:
         Raises:
             AssertionError: it failed. The message is what it said.
         """
-        return _printed("docker", "exec", "-i", self.container, *map(str, command), stdin=stdin)
+        return printed("docker", "exec", "-i", self.container, *map(str, command), stdin=stdin)
 
     def takes(self, path: Path, folder: Path) -> None:
         """A copy of a file or folder of this machine into a folder of its own."""
-        _printed("docker", "cp", str(path), f"{self.container}:{folder}")
+        printed("docker", "cp", str(path), f"{self.container}:{folder}")
 
     @contextmanager
     def shell(self) -> Iterator[subprocess.Popen[str]]:
@@ -79,8 +80,8 @@ def a_fresh_machine(folder: Path) -> Iterator[FreshMachine]:
     """In the block it runs, with the last commit as a bundle of git in the user's home. folder: for that."""
     setup = _setup()
     bundle = folder / _BUNDLE
-    _printed("git", "-C", str(ROOT), "bundle", "create", "--quiet", str(bundle), "HEAD")
-    container = _printed("docker", "run", "--detach", "--privileged", *_given(setup), DEBIAN_IMAGE,
+    printed("git", "-C", str(ROOT), "bundle", "create", "--quiet", str(bundle), "HEAD")
+    container = printed("docker", "run", "--detach", "--privileged", *_given(setup), DEBIAN_IMAGE,
                          "sleep", "infinity").strip()  # fmt: skip
     try:
         machine = FreshMachine(container)
@@ -91,7 +92,7 @@ def a_fresh_machine(folder: Path) -> Iterator[FreshMachine]:
         machine.runs("update-ca-certificates")
         yield machine
     finally:
-        _printed("docker", "rm", "--force", "--volumes", container)
+        printed("docker", "rm", "--force", "--volumes", container)
 
 
 def clone() -> str:
@@ -125,9 +126,3 @@ def _setup() -> Setup:
     if setup.choice.cluster is not Cluster.LOCAL:
         pytest.skip("the programs of a node are built for the local cluster alone, and take ten minutes")
     return setup
-
-
-def _printed(*command: str, stdin: str = "") -> str:
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.strip()[-2000:]}"
-    return done.stdout

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from tests.environment.choice import Cluster, Setup
 from tests.environment.place import NODE_IMAGE, locate
 from tests.environment.runner import StageError
 from tests.environment.up import survey
+from tests.lifecycle.programs import printed
 
 NAME = "outrider-nodes"
 WORKERS = 2
@@ -59,7 +59,7 @@ class Nodes:
         Raises:
             AssertionError: it ended with an error, which is the message.
         """
-        return _printed("kubectl", *words, stdin=stdin, environment=self.environment)
+        return printed("kubectl", *words, stdin=stdin, environment=self.environment)
 
     def apply(self, manifest: Mapping[str, Any]) -> None:
         """``kubectl apply``."""
@@ -118,11 +118,11 @@ def several_nodes(folder: Path, *images: str) -> Iterator[Nodes]:
     _delete(*named)
     try:
         made = ("--image", NODE_IMAGE, "--config", "-", "--wait", "180s")
-        _printed("kind", "create", "cluster", *named, *made, stdin=_configuration(setup))
+        printed("kind", "create", "cluster", *named, *made, stdin=_configuration(setup))
         nodes = Nodes(folder / "nodes.kubeconfig")
         nodes.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=180s")
         for image in images:
-            _printed("kind", "load", "docker-image", "--name", NAME, image)
+            printed("kind", "load", "docker-image", "--name", NAME, image)
         yield nodes
     finally:
         _delete(*named)
@@ -131,7 +131,7 @@ def several_nodes(folder: Path, *images: str) -> Iterator[Nodes]:
 def _delete(*named: str) -> None:
     for left in reversed(range(_ENDS)):
         try:
-            _printed("kind", "delete", "cluster", *named)
+            printed("kind", "delete", "cluster", *named)
         except AssertionError:
             if not left:
                 raise
@@ -141,12 +141,12 @@ def _delete(*named: str) -> None:
 
 def lose(node: str) -> None:
     """At once, with everything that runs on it."""
-    _printed("docker", "kill", node)
+    printed("docker", "kill", node)
 
 
 def bring_back(node: str) -> None:
     """It starts with the disk that it had."""
-    _printed("docker", "start", node)
+    printed("docker", "start", node)
 
 
 def cut_off(node: str) -> None:
@@ -161,7 +161,7 @@ def connect_again(node: str) -> None:
 
 def _drop(node: str, how: str) -> None:
     for chain, side in (("INPUT", "-i"), ("OUTPUT", "-o"), ("FORWARD", "-i"), ("FORWARD", "-o")):
-        _printed("docker", "exec", node, "iptables", how, chain, side, "eth0", "-j", "DROP")
+        printed("docker", "exec", node, "iptables", how, chain, side, "eth0", "-j", "DROP")
 
 
 def _setup() -> Setup:
@@ -182,9 +182,3 @@ def _configuration(setup: Setup) -> str:
     content["nodes"] += [worker] * WORKERS
     text: str = yaml.safe_dump(content)
     return text
-
-
-def _printed(*command: str, stdin: str | None = None, environment: Mapping[str, str] | None = None) -> str:
-    done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr.strip()[-2000:]}"
-    return done.stdout

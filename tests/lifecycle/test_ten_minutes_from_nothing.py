@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.cluster.tutorial import a_port
 from tests.environment.kind_cluster import OPERATOR_NAMESPACE
 from tests.environment.place import CLUSTER, DEBIAN_IMAGE, PYTHON_IMAGE
 from tests.lifecycle.fresh_machine import mirror_settings
+from tests.lifecycle.programs import printed
 from tests.lifecycle.releases import CHART, RELEASE, Helm
 
 NAME = "outrider-registry"
@@ -40,9 +40,7 @@ HELM = Helm("helm", OPERATOR_NAMESPACE)
 
 def docker(*words: str, stdin: str = "") -> str:
     """What it prints."""
-    done = subprocess.run(["docker", *words], input=stdin, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"docker {' '.join(words)}: {done.stderr.strip()}"
-    return done.stdout.strip()
+    return printed("docker", *words, stdin=stdin)
 
 
 @contextmanager
