@@ -22,8 +22,13 @@ def head(module: str, arguments: Sequence[str], began: datetime) -> dict[str, ob
     }
 
 
+COMMIT_VARIABLE = "OUTRIDER_COMMIT"
+"""The commit of a copy that has no repository."""
+
+
 def commit() -> str:
-    """That of the working tree, `-dirty` where files differ from it; "unknown" outside of a repository."""
+    """That of the working tree, `-dirty` where files differ from it; outside of a repository that of
+    `COMMIT_VARIABLE`, else "unknown"."""
     try:
         said = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--exclude", "*"],
@@ -32,7 +37,7 @@ def commit() -> str:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get(COMMIT_VARIABLE, "unknown")
     return said.stdout.strip()
 
 

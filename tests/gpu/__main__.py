@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -77,6 +77,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, help="of each answer")
     parser.add_argument("--pairs", type=int, default=12, help="per comparison, at most (default: 12)")
     parser.add_argument("--memory-share", type=float, default=0.3, help="per engine (default: 0.3)")
+    parser.add_argument("--flag", action="append", default=[], help="of vLLM, added to every launch")
     parser.add_argument("--plugin", type=Path, help="a folder with the installed plugin; default: built now")
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"folder (default: {OUTPUT})")
     parser.add_argument("--resume", action="store_true", help="continue the result in the folder")
@@ -92,9 +93,8 @@ class Session:
     parts: Sequence[Part]
     record: Record
     deadline: float
-    folder: Path
-    """For files of its own."""
     output: Path
+    """Folder of the results and of the engines' logs."""
 
     def left(self) -> float:
         """Seconds."""
@@ -114,13 +114,14 @@ def main(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = options(arguments)
     place = PLACES[given.engine]
+    place = replace(place, flags=(*place.flags, *given.flag))
     try:
         device = Device(f"dry run, {place.evidence}", find_vllm(PYTHON)) if place.dry else find_device(PYTHON)
     except NoDevice as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return EXIT_NO_GPU
     deadline = time.monotonic() + 60 * given.minutes
-    output: Path = given.output
+    output: Path = given.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
         except (OtherMachine, OSError) as error:
             print(f"gpu-check: the check does not continue, because {error}", file=sys.stderr)
             return EXIT_NOT_MET
-        session = Session(place, device, given.parts, record, deadline, folder, output)
+        session = Session(place, device, given.parts, record, deadline, output)
         for each in models:
             run_method(session, each, plugins, given)
     print(console(record.checks()))
@@ -152,8 +153,7 @@ def run_method(
     session: Session, models: Models, plugins: tuple[Path, Path], given: argparse.Namespace
 ) -> None:
     """Run all parts of one method that fit, the most valuable first."""
-    folder = session.folder / str(models.method)
-    fleet = Fleet(session.place, models, *plugins, folder)
+    fleet = Fleet(session.place, models, *plugins, session.output / "engines" / models.method)
     loads, table_loads = (
         [Load(streams, given.tokens or session.place.tokens, given.pairs) for streams in chosen]
         for chosen in (

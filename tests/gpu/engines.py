@@ -91,7 +91,7 @@ class Fleet:
 
     def _start(self, arm: Arm) -> None:
         rendered = launch(arm, self.models, self.place)
-        folder = self.folder / str(len(self.starts))
+        folder = self.folder / arm.name.lower()
         stack = self._stacks[arm] = ExitStack()
         began = time.monotonic()
         engine = stack.enter_context(started(self, folder, rendered))
