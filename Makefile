@@ -158,6 +158,10 @@ bench-tuning: ## The tuner on published step times and moving traffic; no cluste
 	$(RUN) python -m tests.bench.tuning
 	$(RUN) python -m tests.bench.tuning.alternating
 
+bench-traffic: ## Rules of today by kind of traffic, simulated; draws follow from the commit. ARGS="--kind ramps" and the like
+	@$(UP) --until workspace
+	$(RUN) python -m tests.bench.traffic $(ARGS)
+
 bench-engine: cluster ## Outrider against other policies on real vLLM; needs a quiet machine. ARGS="--engine twin:h100_8b" for a simulated engine
 	$(RUN) python -m tests.bench.engine $(ARGS)
 

@@ -42,6 +42,7 @@ RIVALS = (
     "sglang",
     "sglang-throughput",
     "ucb-specstop",
+    "nightjar",
     "vllm-profile",
     "turbospec",
     "model",

@@ -20,6 +20,7 @@ from outrider_lab.rivals.baselines import (
     OffBelowRate,
 )
 from outrider_lab.rivals.model_only import ModelOnly
+from outrider_lab.rivals.nightjar import Nightjar
 from outrider_lab.rivals.profiled import Goodput, OfflineProfile, profiled_table
 from outrider_lab.rivals.steered import FromOutside, Steered
 from outrider_lab.rivals.throughput_aware import WINDOW, ThroughputAware, measured_costs
@@ -249,3 +250,32 @@ def test_the_bandit_halves_until_one_is_left() -> None:
         ] or [Stretch(8.0, 3, 5.0, 10.0, 2500.0, ())]
     assert [len(ks) for ks in asked] == [6, 3, 2]
     assert action.schedule.k_at(8) == 3
+
+
+def nightjar_after(steps: int, seconds: dict[int, float]) -> tuple[Nightjar, list[int]]:
+    """One that ran so many steps of 8 requests without accepted tokens, and the K of each."""
+    rule, chosen = Nightjar(LAW), list[int]()
+    for _ in range(steps):
+        k = rule.choose(8)
+        chosen.append(k)
+        rule.verified(Verified(8, k, 1, seconds[k], (0.0,) * k))
+    return rule, chosen
+
+
+def test_nightjar_holds_a_k_for_a_bin_of_the_square_root_of_its_block() -> None:
+    _, chosen = nightjar_after(2000, dict.fromkeys(KS, 0.01))
+    # Blocks of 1, 2, 4, ... steps: the one of 1024 begins at step 1023 and has bins of 32 steps.
+    first = chosen[1023 : 1023 + 32]
+    assert len(set(first)) == 1
+
+
+def test_nightjar_exploits_the_least_milliseconds_per_token_more_and_more() -> None:
+    _, chosen = nightjar_after(8000, {k: 0.01 if k == 2 else 0.02 for k in KS})
+    late = chosen[4095:]
+    assert 0.7 < late.count(2) / len(late) < 1.0
+
+
+def test_nightjar_learns_each_batch_size_on_its_own() -> None:
+    rule, _ = nightjar_after(500, {k: 0.01 if k == 2 else 0.02 for k in KS})
+    assert rule.schedule().rows[-1].max_batch_size is None
+    assert rule.choose(9) in KS

@@ -20,6 +20,7 @@ from outrider_lab.rivals.baselines import (
 )
 from outrider_lab.rivals.latency_steps import LatencySteps
 from outrider_lab.rivals.model_only import ModelOnly
+from outrider_lab.rivals.nightjar import Nightjar
 from outrider_lab.rivals.profiled import Goodput, OfflineProfile, profiled_table
 from outrider_lab.rivals.steered import Steered
 from outrider_lab.rivals.taught import profiled_model
@@ -77,6 +78,7 @@ _MAKERS: Mapping[str, Callable[[Brief], Tuner]] = {
     "sglang": lambda brief: Steered(lambda: AdaptiveSteps(brief.law)),
     "sglang-throughput": lambda brief: _throughput_aware(brief),
     "ucb-specstop": lambda brief: Steered(lambda: UcbSpecStop(brief.law)),
+    "nightjar": lambda brief: Steered(lambda: Nightjar(brief.law)),
     "adaptive": lambda brief: Fixed(
         Schedule.constant(max(brief.law.candidates)), verification=brief.verification
     ),
