@@ -7,18 +7,21 @@ Simulated: the tuner, the fast loop, scrapes and engines of formulas and tables;
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from tests.bench import held_out, results
 from tests.bench.traffic.engines import HEADLINE_OVERHEAD, OVERHEADS, REPORT, TUNING
 from tests.bench.traffic.kinds import KINDS
-from tests.bench.traffic.runs import ORACLE, OWN, RIVALS, VERIFYING, Job, run
+from tests.bench.traffic.runs import ORACLE, OWN, RIVALS, VERIFYING, Job, Row, run
 from tests.bench.traffic.summary import GAIN, WARM, Goal, gains, goals, rules
 
 REPETITIONS = 3
@@ -26,9 +29,34 @@ REPETITIONS = 3
 
 def jobs(commit: str, engines: Sequence[str], kinds: Sequence[str], numbers: int) -> Iterator[Job]:
     """All rules at the headline's overhead; at the others, what the overhead itself changes."""
-    for number, engine, kind, overhead in product(range(numbers), engines, kinds, OVERHEADS):
-        everyone = (*OWN, *RIVALS, *VERIFYING, ORACLE)
+    everyone = (*OWN, *RIVALS, *VERIFYING, ORACLE)
+    for number, overhead, kind, engine in product(range(numbers), reversed(OVERHEADS), kinds, engines):
         yield Job(commit, engine, kind, overhead, number, everyone if overhead == HEADLINE_OVERHEAD else OWN)
+
+
+def execute(todo: Sequence[Job], journal: Path, processes: int) -> list[Row]:
+    """Rows of all jobs. Those of an interrupted run of the same commit come from its journal."""
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    done = {entry["job"]: entry["row"] for entry in _entries(journal)}
+    missing = [job for job in todo if repr(job) not in done]
+    with journal.open("a", encoding="utf-8") as file, ProcessPoolExecutor(processes) as pool:
+        futures = {pool.submit(run, job): job for job in missing}
+        for count, future in enumerate(as_completed(futures), start=1):
+            entry = {"job": repr(futures[future]), "row": future.result()}
+            done[entry["job"]] = entry["row"]
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            if count % 20 == 0 or count == len(missing):
+                print(f"{count} of {len(missing)} runs", flush=True)
+    return [done[repr(job)] for job in todo]
+
+
+def _entries(journal: Path) -> Iterator[Any]:
+    if journal.exists():
+        for line in journal.read_text(encoding="utf-8").splitlines():
+            # An interruption leaves half a line.
+            with suppress(ValueError):
+                yield json.loads(line)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,12 +74,7 @@ def main(arguments: Sequence[str]) -> None:
     began = datetime.now(UTC)
     print(f"draws of {commit}\ntuning: {', '.join(TUNING)}\nreport alone: {', '.join(REPORT)}", flush=True)
     todo = list(jobs(commit, engines, kinds, options.repetitions))
-    rows = []
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for row in pool.map(run, todo):
-            rows.append(row)
-            if len(rows) % 20 == 0 or len(rows) == len(todo):
-                print(f"{len(rows)} of {len(todo)} runs", flush=True)
+    rows = execute(todo, options.output.with_suffix(".rows.jsonl"), options.jobs)
     headline = [row for row in rows if row["overhead"] == HEADLINE_OVERHEAD]
     for rule in rules(headline)[:-1]:
         cold, warm = gains(headline, rule), gains(headline, rule, WARM)

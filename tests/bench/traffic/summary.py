@@ -107,7 +107,7 @@ def settled(rows: Sequence[Row], rule: str = OUTRIDER) -> Spread:
 
     def figure(some: Sequence[Row]) -> float:
         phases = [phase for row in some for phase in row["found"][rule]["phases"]]
-        return mean(phase["settled"] for phase in phases if phase["settled"] is not None)
+        return float(mean(phase["settled"] for phase in phases if phase["settled"] is not None))
 
     return over_repetitions(rows, figure)
 
@@ -117,7 +117,7 @@ def reported(rows: Sequence[Row], field: str, rule: str = OUTRIDER) -> Spread:
 
     def figure(some: Sequence[Row]) -> float:
         values = [row["found"][rule][field] for row in some]
-        return mean(value for value in values if value is not None)
+        return float(mean(value for value in values if value is not None))
 
     return over_repetitions(rows, figure)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from outrider_lab.figures import Curve
 from outrider_lab.scenario_runs import static_runs
 from tests.bench import held_out
+from tests.bench.traffic.__main__ import execute
 from tests.bench.traffic.engines import OVERHEADS, REPORT, TUNING, engine
 from tests.bench.traffic.kinds import KINDS, scenario
 from tests.bench.traffic.runs import BEST_HELD, NO_DRAFTER, OUTRIDER, UNPROFILED, Job, run
@@ -124,3 +126,12 @@ def test_outrider_meets_the_same_requests_with_and_without_a_profile() -> None:
     found: Any = run(Job(COMMIT, "a40_7b", "stationary", 0.0, 0, (OUTRIDER, UNPROFILED)))
     first, second = (found["found"][rule]["phases"] for rule in (OUTRIDER, UNPROFILED))
     assert [phase["label"] for phase in first] == [phase["label"] for phase in second]
+
+
+def test_an_interrupted_run_continues_after_half_a_line(tmp_path: Path) -> None:
+    journal, job = tmp_path / "rows.jsonl", Job(COMMIT, "gb10_30b_moe", "ramps", 0.0, 0, ())
+    (first,) = execute([job], journal, 1)
+    journal.write_text(journal.read_text().replace('"best_held": ', '"best_held": 9') + '{"job": "ha')
+    (again,) = execute([job], journal, 1)
+    assert first["best_held"] != again["best_held"]
+    assert str(again["best_held"]).startswith("9")
