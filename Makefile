@@ -20,7 +20,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-attack test-contract test-nightly test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
+.PHONY: records help demo test test-attack test-contract test-nightly test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,7 @@ generate: ## Write the CRD and the reference pages from the code
 	$(RUN) python -m charts.dashboard --write charts/outrider/dashboards/
 	$(RUN) python -m charts.injection --write charts/outrider/files/
 	$(RUN) python -m charts.readme --write charts/outrider/
+	$(RUN) python -m tests.bench.records --pages
 
 golden: ## Write the golden manifests and traces; read the diff
 	@$(UP) --until workspace
@@ -157,6 +158,10 @@ bench-tuning: ## The tuner on published step times and moving traffic; no cluste
 	@$(UP) --until workspace
 	$(RUN) python -m tests.bench.tuning
 	$(RUN) python -m tests.bench.tuning.alternating
+
+records: ## Which published measurements are of older code; exit code 1 if some are. ARGS="--write" writes ages and tables into pages
+	@$(UP) --until workspace
+	@$(RUN) python -m tests.bench.records $(ARGS)
 
 bench-traffic: ## Rules of today by kind of traffic, simulated; draws follow from the commit. ARGS="--kind ramps" and the like
 	@$(UP) --until workspace
