@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from outrider.api.validation_message import first_validation_message
+from outrider.bench.texts import PromptSet, Shape, data_words
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -19,13 +20,15 @@ class UnreadableResult(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The closed-loop load of one measurement: each stream sends a request as soon as it has its answer."""
+    """The load of one measurement: streams that send a request as soon as they have an answer, or a rate."""
 
     target: str  # URL without /v1
     model: str  # its served name
     streams: int
     seconds: float
     max_tokens: int
+    rate: float | None = None  # requests per second, with random pauses, in place of streams
+    temperature: float | None = None  # None: the server's default
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,20 @@ class Slice:
     failed: int
 
 
-def arguments(load: Load, *, prompts: str, output: str) -> tuple[str, ...]:
-    """The arguments of ``guidellm``. prompts: a file with one JSON object per line. output: a new file."""
+def arguments(load: Load, *, texts: PromptSet | Shape | str, output: str) -> tuple[str, ...]:
+    """The arguments of ``guidellm``. texts: a path has one JSON object per line. output: a new file."""
     backend = f"target={load.target},model={load.model},max_tokens={load.max_tokens}"
+    if load.temperature is not None:
+        backend += f",extras.body.temperature={load.temperature:g}"
+    profile = f"kind=concurrent,streams={load.streams}"
+    if load.rate is not None:
+        profile = f"kind=poisson,rate={load.rate:g}"
     return (
         "run",
         *("--backend", f"kind=openai_http,request_format=/v1/completions,{backend}"),
-        *("--profile", f"kind=concurrent,streams={load.streams}"),
+        *("--profile", profile),
         *("--constraint", f"kind=max_duration,seconds={load.seconds:g}"),
-        *("--data", f"kind=json_file,path={prompts}"),
+        *data_words(texts),
         *("--output", f"kind=json,path={output}"),
         # Neither texts of requests nor of answers are kept.
         *("--metrics", "kind=generative,sample_size=0"),

@@ -28,7 +28,7 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     setting, found = result.setting, gains(result.rates)
     yield f"<h1>What speculation gains: {escape(name)}</h1>"
     yield (
-        f'<p class="faint">{escape(when)}. {setting.streams} streams, {result.rounds} rounds of '
+        f'<p class="faint">{escape(when)}. {setting.load}, {result.rounds} rounds of '
         f"{setting.seconds:g} s per arm, answers of up to {setting.max_tokens} tokens, by GuideLLM. "
         "Brackets and whiskers are 95 % intervals.</p>"
     )

@@ -26,6 +26,12 @@ class Setting:
     seed: int
     price_per_hour: float | None = None  # dollars of all that answered
     simulated: str | None = None  # the hardware that engines simulate
+    rate: float | None = None  # requests per second in place of streams
+
+    @property
+    def load(self) -> str:
+        """In words."""
+        return f"{self.streams} streams" if self.rate is None else f"{self.rate:g} requests/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ def text_of(result: Result) -> Iterator[str]:
     """Lines for people, of up to 80 columns; a line about an error may be longer."""
     setting, rates = result.setting, result.rates
     yield (
-        f"{setting.namespace}/{setting.name}, {setting.streams} streams, "
+        f"{setting.namespace}/{setting.name}, {setting.load}, "
         f"{result.rounds} rounds of {setting.seconds:g} s, 95 % in brackets"
     )
     if result.ended is not None:

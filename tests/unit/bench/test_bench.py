@@ -20,6 +20,7 @@ from outrider.bench.result import Unread, json_of, text_of
 from outrider.bench.sweep import Cell, Sweep, proposed
 from outrider.bench.sweep import json_of as sweep_as_json
 from outrider.bench.sweep import text_of as sweep_as_text
+from outrider.bench.texts import NotAShape, PromptSet, Shape, Task, shape_of
 from outrider.bench.verdict import Interval, Verdict, against_best, mean, mean_amount, ratio, verdict
 from outrider.performance.tables_file import parse_tables
 from tests.unit.bench.kit import REPORT, SETTING, a_result
@@ -49,7 +50,7 @@ def test_the_order_differs_between_rounds_and_comes_again_with_its_seed() -> Non
 
 
 def test_guidellm_is_asked_for_one_closed_load() -> None:
-    words = arguments(LOAD, prompts="p.jsonl", output="o.json")
+    words = arguments(LOAD, texts="p.jsonl", output="o.json")
     assert words[0] == "run"
     given_to = dict(zip(words[1::2], words[2::2], strict=False))
     assert given_to["--profile"] == "kind=concurrent,streams=8"
@@ -58,6 +59,50 @@ def test_guidellm_is_asked_for_one_closed_load() -> None:
         "kind=openai_http,request_format=/v1/completions,target=http://127.0.0.1:1,model=m,max_tokens=128"
     )
     assert given_to["--backend"] == backend
+
+
+def words_of(load: Load, texts: PromptSet | Shape | str = "p.jsonl") -> dict[str, str]:
+    """GuideLLM's options by name."""
+    words = arguments(load, texts=texts, output="o.json")
+    return dict(zip(words[1::2], words[2::2], strict=False))
+
+
+def test_guidellm_is_asked_for_a_rate_in_place_of_streams() -> None:
+    assert words_of(replace(LOAD, rate=2.5))["--profile"] == "kind=poisson,rate=2.5"
+
+
+def test_guidellm_is_asked_for_greedy_answers() -> None:
+    assert words_of(replace(LOAD, temperature=0.0))["--backend"].endswith(",extras.body.temperature=0")
+
+
+def test_guidellm_loads_prompt_sets_by_name_from_the_hub() -> None:
+    words = words_of(LOAD, PromptSet.GSM8K)
+    assert (
+        words["--data"] == "kind=huggingface,source=openai/gsm8k,load_kwargs.split=test,load_kwargs.name=main"
+    )
+    mapper = "kind=generative_column_mapper,column_mappings.text_column=question"
+    assert words["--data-column-mapper"] == mapper
+
+
+@pytest.mark.parametrize("name", PromptSet)
+def test_every_prompt_set_has_its_place_and_its_column(name: PromptSet) -> None:
+    assert words_of(LOAD, name).keys() >= {"--data", "--data-column-mapper"}
+
+
+def test_guidellm_makes_synthetic_requests_of_a_shape() -> None:
+    words = words_of(LOAD, replace(shape_of("512/256"), tokenizer="Qwen/Qwen3-8B"))
+    assert words["--data"] == "kind=synthetic_text,prompt_tokens=512,output_tokens=256"
+    assert words["--tokenizer"] == "kind=huggingface_auto,model=Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize("text", ["512", "512/0", "/256", "512/256/1", "512/99999", "many/few"])
+def test_another_shape_is_refused(text: str) -> None:
+    with pytest.raises(NotAShape, match="write tokens of prompt and answer such as 512/256"):
+        shape_of(text)
+
+
+def test_tasks_share_no_category() -> None:
+    assert sum(len(task.categories) for task in Task) == len(set().union(*(task.categories for task in Task)))
 
 
 def test_tokens_of_answers_that_were_cut_off_count() -> None:

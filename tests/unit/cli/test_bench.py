@@ -329,3 +329,90 @@ def test_a_sweep_that_cannot_go_on_has_written_its_whole_rounds(tmp_path: Path, 
     assert result.stderr.splitlines()[-1].startswith("outrider sweep: GuideLLM ended with 1;")
     assert result.stdout.startswith("default/m, 2 measurements of 10 s each")
     assert "2 measurements" in json.loads(file.read_text())["tables"][0]["source"]
+
+
+QUESTIONS = """{"question_id": 81, "category": "writing", "turns": ["Write a post.", "Shorten it."]}
+{"question_id": 201, "category": "math_reasoning", "turns": ["What is 2 + 2?"]}
+{"question_id": 281, "category": "rag", "turns": ["Answer from this passage."]}
+"""
+
+
+def asked(tmp_path: Path, *words: str, uri: str = "hf://org/m") -> tuple[Result, str]:
+    """Result, and the words of each run of GuideLLM with the first of its prompts, if there is a file."""
+    script = tmp_path / "words.py"
+    calls, report = tmp_path / "words", tmp_path / "report.json"
+    report.write_text(REPORT)
+    script.write_text(
+        "import pathlib, sys\n"
+        "words = dict(zip(sys.argv[2::2], sys.argv[3::2]))\n"
+        f"pathlib.Path(words['--output'].split('path=')[1]).write_text(pathlib.Path({str(report)!r}).read_text())\n"
+        "path = words['--data'].partition('path=')[2]\n"
+        "first = pathlib.Path(path).read_text().splitlines()[0] if path else ''\n"
+        f"open({str(calls)!r}, 'a').write(' '.join(sys.argv) + first + chr(10))\n"
+    )
+    cluster = Tuned()
+    cluster.model["spec"]["model"]["uri"] = uri
+    result = benched(cluster, tmp_path, "--guidellm", f"{sys.executable} {script}", *words)
+    return result, calls.read_text() if calls.exists() else ""
+
+
+def test_a_task_of_spec_bench_has_the_first_turns_of_its_questions(tmp_path: Path) -> None:
+    file = tmp_path / "question.jsonl"
+    file.write_text(QUESTIONS)
+    result, words = asked(tmp_path, "--prompts", str(file), "--task", "math")
+    assert result.exit_code == 0, result.output
+    assert "What is 2 + 2?" in words
+    assert "Write a post" not in words
+
+
+def test_a_file_that_is_not_spec_benchs_is_refused_for_a_task(tmp_path: Path) -> None:
+    file = tmp_path / "prompts"
+    file.write_text("plain text\n")
+    result, _ = asked(tmp_path, "--prompts", str(file), "--task", "math")
+    assert "line 1 has no category and turns; name Spec-Bench's question.jsonl" in flat(result)
+
+
+def test_a_file_without_questions_of_a_task_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "question.jsonl"
+    file.write_text(QUESTIONS)
+    result, _ = asked(tmp_path, "--prompts", str(file), "--task", "translation")
+    assert "has no question of translation" in flat(result)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--task", "math"), "--task needs Spec-Bench's file"),
+        (("--shape", "512/256", "--prompt-set", "gsm8k"), "--prompt-set and --shape both say what to ask"),
+        (("--shape", "512"), "--shape: '512' has no two lengths"),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused_before_any_load(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    result, calls = asked(tmp_path, *words)
+    assert told in flat(result)
+    assert result.exit_code == 2
+    assert calls == ""
+
+
+def test_a_shape_sets_the_length_of_answers_and_a_rate_the_load(tmp_path: Path) -> None:
+    result, words = asked(tmp_path, "--shape", "512/256", "--rate", "4", "--temperature", "0")
+    assert "max_tokens=256" in words
+    assert "kind=huggingface_auto,model=org/m" in words
+    assert "kind=poisson,rate=4" in words
+    assert "extras.body.temperature=0" in words
+    assert "m, 4 requests/s, 2 rounds" in flat(result)
+
+
+def test_a_shape_of_a_model_without_a_repository_is_refused_before_any_load(tmp_path: Path) -> None:
+    result, words = asked(tmp_path, "--shape", "512/256", uri="oci://registry.local/m:1#weights")
+    assert "counts tokens with the tokenizer of an hf:// model, and m has oci://registry.local" in flat(
+        result
+    )
+    assert words == ""
+
+
+def flat(result: Result) -> str:
+    """Its text without line breaks."""
+    return " ".join(result.output.split())

@@ -13,9 +13,8 @@ from outrider.bench import result
 from outrider.bench import sweep as sweeps
 from outrider.bench.report import page_of
 from outrider.bench.verdict import MIN_ROUNDS, Verdict
-from outrider.cli.bench.options import Job, Requests
+from outrider.cli.bench.options import Job, Requests, texts_of
 from outrider.cli.common.completion import Name
-from outrider.cli.common.files import prompts_of
 from outrider.cli.common.options import (
     MAX_STREAMS,
     ClusterChoice,
@@ -40,6 +39,12 @@ def bench(
     *,
     name: Name,
     streams: Annotated[int, typer.Option(min=1, max=MAX_STREAMS, help="Requests at a time.")] = 8,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, max=1e4, help="Requests per second, with random pauses, in place of --streams."
+        ),
+    ] = None,
     seconds: Seconds = 20.0,
     rounds: Annotated[
         int, typer.Option(min=MIN_ROUNDS, max=_MAX_ROUNDS, help="Measurements of each arm.")
@@ -70,12 +75,15 @@ def bench(
 
     _require_folder("--save", save)
     _require_folder("--report", report)
-    job = Job(cluster, name, tuple(k or ()), seconds, rounds, requests, prompts_of(requests.prompts))
+    job = Job(cluster, name, tuple(k or ()), seconds, rounds, requests, texts_of(requests))
     if report is not None:
         require_charts("--report")
-    require_consent(_effect(name, f"{streams}"), given=yes)
+    amount = f"{streams} requests at a time" if rate is None else f"{rate:g} requests per second"
+    require_consent(_effect(name, amount), given=yes)
     results = Results("bench", result.json_of, save)
-    found = results.of(drive(job, _notify, results.keep, streams=streams, price_per_hour=price_per_hour))
+    found = results.of(
+        drive(job, _notify, results.keep, streams=streams, rate=rate, price_per_hour=price_per_hour)
+    )
     if results.ended is not None:
         found = replace(found, ended=results.ended)
         results.keep(found)
@@ -122,16 +130,16 @@ def sweep(
 
     _require_folder("--save", save)
     numbers, ks = _streams(streams), tuple(dict.fromkeys(k or ()))
-    job = Job(cluster, name, ks, seconds, rounds, requests, prompts_of(requests.prompts))
-    require_consent(_effect(name, f"up to {max(numbers)}"), given=yes)
+    job = Job(cluster, name, ks, seconds, rounds, requests, texts_of(requests))
+    require_consent(_effect(name, f"up to {max(numbers)} requests at a time"), given=yes)
     results = Results("sweep", sweeps.json_of, save)
     found = results.of(drive(job, _notify, results.keep, streams=numbers))
     typer.echo("\n".join(sweeps.text_of(found)) if form is None else printed(sweeps.json_of(found), form))
     results.end()
 
 
-def _effect(name: str, streams: str) -> str:
-    return f"This sends {streams} requests at a time to {name}, and overrides its schedule meanwhile"
+def _effect(name: str, amount: str) -> str:
+    return f"This sends {amount} to {name}, and overrides its schedule meanwhile"
 
 
 def _streams(text: str) -> tuple[int, ...]:

@@ -29,9 +29,11 @@ async def bench(
     keep: Callable[[Result], None],
     *,
     streams: int,
+    rate: float | None,
     price_per_hour: float | None,
 ) -> None:
     """Measure every arm once per round, after a warm-up. price_per_hour: in dollars, if known.
+    rate: requests per second in place of streams.
 
     keep: gets the result after each round from the second on, and at the end with the tuner's decisions.
     """
@@ -43,19 +45,20 @@ async def bench(
             streams,
             job.seconds,
             job.rounds,
-            job.requests.max_tokens,
+            job.max_tokens,
             job.requests.seed,
             price_per_hour,
             live.simulated,
+            rate,
         )
 
         async def measured(number: int, arm: Arm) -> Slice:
-            found = await live.slice(arm.table, streams=streams)
+            found = await live.slice(arm.table, streams=streams, rate=rate)
             notify(f"round {number + 1} of {job.rounds}: {arm.name} {found.tokens_per_second:.0f} tokens/s")
             return found
 
         notify("warming up")
-        await live.slice(None, streams=streams)
+        await live.slice(None, streams=streams, rate=rate)
         async for slices in _by_round(arms_of(job.ks or live.candidates[-1:]), measured, job):
             keep(Result(setting, slices, _NOT_YET))
         keep(Result(setting, slices, await _decisions(live, began)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.status import DecisionRecord
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import lines
+from outrider.bench.texts import PromptSet, Shape
 from outrider.cli.bench.options import Job
 from outrider.cli.common.cluster import Access, access, read_model
 from outrider.cli.common.output import CommandError
@@ -40,6 +41,7 @@ class Bench:
     program: tuple[str, ...]  # GuideLLM
     there: Access
     model: SpeculativeModel
+    texts: PromptSet | Shape | Sequence[str]
     candidates: tuple[int, ...]
     override: Override
     url: str
@@ -57,23 +59,28 @@ class Bench:
         model, _ = await read_model(self.there.cluster, self.there.namespace, self.job.name)
         return [each for each in model.status.decisions if each.time >= since]
 
-    async def slice(self, table: Schedule | None, *, streams: int) -> Slice:
-        """Measure once with this schedule; None: with the schedule in force."""
+    async def slice(self, table: Schedule | None, *, streams: int, rate: float | None = None) -> Slice:
+        """Measure once with this schedule; None: with the schedule in force. rate: in place of streams."""
         limit = _START_SECONDS + 2 * self.job.seconds
         await self.override.set(table, seconds=limit + _SPARE_SECONDS)
-        found = await self._run(streams, limit)
+        found = await self._run(streams, rate, limit)
         if not await self.override.holds(table):
             raise CommandError("the schedule changed during a measurement. Begin again.")
         return found
 
-    async def _run(self, streams: int, limit: float) -> Slice:
-        output, prompts = self.folder / "slice.json", self.folder / "prompts.jsonl"
+    async def _run(self, streams: int, rate: float | None, limit: float) -> Slice:
+        output = self.folder / "slice.json"
         output.unlink(missing_ok=True)
-        prompts.write_text("\n".join(lines(self.job.prompts, of_slice=self.slices)), encoding="utf-8")
-        self.slices += 1
-        served_name = self.model.spec.model.served_name or self.job.name
-        load = Load(self.url, served_name, streams, self.job.seconds, self.job.requests.max_tokens)
-        words = arguments(load, prompts=str(prompts), output=str(output))
+        load = Load(
+            self.url,
+            self.model.spec.model.served_name or self.job.name,
+            streams,
+            self.job.seconds,
+            self.job.max_tokens,
+            rate,
+            self.job.requests.temperature,
+        )
+        words = arguments(load, texts=self._texts(), output=str(output))
         async with running((*self.program, *words)) as process:
             try:
                 _, written = await asyncio.wait_for(process.communicate(), limit)
@@ -84,6 +91,15 @@ class Bench:
             last = written.decode(errors="replace").strip()[-_LAST_OUTPUT:]
             raise CommandError(f"GuideLLM {ended}; 0.8 is known to work. Its last output: {last or 'none'}")
         return self._read(output)
+
+    def _texts(self) -> PromptSet | Shape | str:
+        """What GuideLLM sends; prompts of a user get a file with other numbers for each measurement."""
+        if isinstance(self.texts, PromptSet | Shape):
+            return self.texts
+        path = self.folder / "prompts.jsonl"
+        path.write_text("\n".join(lines(self.texts, of_slice=self.slices)), encoding="utf-8")
+        self.slices += 1
+        return str(path)
 
     def _read(self, output: Path) -> Slice:
         try:
@@ -104,12 +120,26 @@ async def benching(job: Job, notify: Notify) -> AsyncIterator[Bench]:
     program = _program_of(job.requests.guidellm)
     async with access(job.cluster) as there:
         model, candidates = await overridable_model(there, job.name, job.ks)
+        texts = _counted(job, model)
         with TemporaryDirectory(prefix="outrider-bench-") as folder:
             async with (
                 url_of(there.choice, job.name, job.requests.url) as url,
                 overriding(there, job.name, notify) as override,
             ):
-                yield Bench(job, program, there, model, candidates, override, url, Path(folder))
+                yield Bench(job, program, there, model, texts, candidates, override, url, Path(folder))
+
+
+def _counted(job: Job, model: SpeculativeModel) -> PromptSet | Shape | Sequence[str]:
+    """The texts of a job; a shape has the model's tokenizer, which counts synthetic prompts."""
+    if not isinstance(job.texts, Shape):
+        return job.texts
+    uri = model.spec.model.uri
+    if not uri.startswith("hf://"):
+        raise CommandError(
+            f"--shape counts tokens with the tokenizer of an hf:// model, and {job.name} has {uri}. "
+            "Use --prompts"
+        )
+    return replace(job.texts, tokenizer=uri.removeprefix("hf://"))
 
 
 def _program_of(command: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from outrider.bench.prompts import BUILT_IN
+from outrider.bench.texts import Task
 from outrider.cli.common.output import CommandError
 
 STANDARD_INPUT = Path("-")
@@ -42,20 +43,38 @@ def _beside(path: Path) -> str:
     return f"; did you mean {folder / found[0]}?" if found else "; name another file"
 
 
-def prompts_of(path: Path | None) -> tuple[str, ...]:
-    """One prompt per line that is not blank; without a file, the prompts that come with the command."""
+def prompts_of(path: Path | None, *, task: Task | None = None) -> tuple[str, ...]:
+    """One prompt per line that is not blank; without a file, the prompts that come with the command.
+
+    task: the file is Spec-Bench's, and the first turns of this task count.
+    """
     if path is None:
         return BUILT_IN
     try:
         text = read_text(path)
     except CommandError as error:
         raise CommandError(f"--prompts: {error}") from error
-    found = tuple(
-        _prompt(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
-    )
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if task is not None:
+        found = tuple(turn for each in numbered for turn in _first_turns(path, *each, task))
+        if not found:
+            raise CommandError(f"{path} has no question of {task}; name Spec-Bench's question.jsonl")
+        return found
+    found = tuple(_prompt(path, *each) for each in numbered)
     if not found:
         raise CommandError(f"{path} has no prompt; write one per line")
     return found
+
+
+def _first_turns(path: Path, number: int, line: str, task: Task) -> list[str]:
+    """The first turn of a question of the task, else nothing."""
+    try:
+        question = json.loads(line)
+        return [str(question["turns"][0])] if question["category"] in task.categories else []
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CommandError(
+            f"{path}, line {number} has no category and turns; name Spec-Bench's question.jsonl"
+        ) from error
 
 
 def _prompt(path: Path, number: int, line: str) -> str:
