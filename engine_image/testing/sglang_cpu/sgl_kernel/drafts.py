@@ -5,6 +5,8 @@ Shapes: batch ``b``, tokens to verify ``n``, that is the last token and its draf
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 
@@ -40,6 +42,13 @@ def build_tree_kernel_efficient_cpu(
     tree_mask[: batch * count * count].copy_(chain.expand(batch, -1, -1).flatten())
 
 
+_FIRST_TOKEN, _TOKENS = 32, 95
+"""The printable part of ASCII in byte-level tokenizers."""
+
+drawn: Sequence[int] | None = None
+"""In a simulated engine, how many drafts each request accepts in this round."""
+
+
 def verify_tree_greedy_cpu(
     predicts: torch.Tensor,
     accept_index: torch.Tensor,
@@ -55,6 +64,9 @@ def verify_tree_greedy_cpu(
     predicts: ``b n``, the tokens after each accepted one. accept_index: ``[b, n]``, -1 after the last
     accepted token. accept_token_num: ``[b]``, accepted drafts. candidates, target_predict: ``[b, n]``.
     """
+    if drawn is not None:
+        _accept(drawn, predicts, accept_index, accept_token_num, retrive_index)
+        return
     for row in range(candidates.shape[0]):
         place, accepted = 0, 0
         accept_index[row, 0] = retrive_index[row, 0]
@@ -67,6 +79,22 @@ def verify_tree_greedy_cpu(
             place, accepted = following, accepted + 1
             accept_index[row, accepted] = retrive_index[row, place]
         accept_token_num[row] = accepted
+
+
+def _accept(
+    counts: Sequence[int],
+    predicts: torch.Tensor,
+    accept_index: torch.Tensor,
+    accept_token_num: torch.Tensor,
+    retrive_index: torch.Tensor,
+) -> None:
+    """Accept so many drafts of each request. Their tokens have no meaning; all are printable."""
+    places = torch.arange(accept_index.shape[1])
+    accepted = torch.tensor(counts)
+    kept = places[None] <= accepted[:, None]
+    accept_index.copy_(torch.where(kept, retrive_index, -1))
+    accept_token_num.copy_(accepted)
+    predicts.copy_(_FIRST_TOKEN + torch.arange(predicts.numel()) % _TOKENS)
 
 
 def fill_bonus_tokens_cpu(
