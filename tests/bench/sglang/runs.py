@@ -1,0 +1,92 @@
+"""One run of an arm: an engine, all traffic, and what was counted by phase."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from outrider.engine.client import EngineAddress, EngineClient
+from outrider_protocol.control_api import Fence, Push
+from outrider_protocol.schedule import Schedule
+from tests.bench.sglang.drive import SETTLE_SECONDS, Client, client
+from tests.bench.sglang.engines import FIXED, OUTRIDER, Installed, running
+from tests.bench.sglang.operator_loop import operating
+from tests.bench.sglang.plan import CANDIDATES, Load, Phase, loads
+from tests.contract.engine import KEY, POD_UID
+
+WARM_UP = Load(4, ("code",))
+WARM_UP_SECONDS = 5.0
+SLICE_SECONDS = 3.0
+"""Engine time, as all seconds of loads: a machine that is late has other seconds."""
+LEASE_SECONDS = 3600.0
+
+Row = dict[str, object]
+Say = Callable[[str], None]
+
+
+async def run(
+    arm: str,
+    installed: Installed,
+    simulation: Mapping[str, object],
+    phases: Sequence[Phase],
+    say: Say,
+    *,
+    fixed: bool,
+) -> list[Row]:
+    """All rows of one run, with a fresh engine that has learnt nothing.
+
+    fixed: hold each fixed K afterwards, in the same engine, which must have the plugin.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder,
+        running(arm, installed, Path(folder), simulation) as engine,
+    ):
+        async with client(engine.url) as traffic:
+            rows = await _adaptive(arm, traffic, phases, say)
+            return rows + (await _fixed(traffic, loads(phases), say) if fixed else [])
+
+
+async def _adaptive(arm: str, traffic: Client, phases: Sequence[Phase], say: Say) -> list[Row]:
+    rows: list[Row] = []
+    async with _decisions(arm, traffic) as decisions:
+        await traffic.hold(WARM_UP)
+        await traffic.until(await traffic.counts(), WARM_UP_SECONDS)
+        for phase in phases:
+            known = len(decisions)
+            before = await traffic.counts()
+            for load in phase.loads:
+                await traffic.hold(load)
+                await traffic.until(await traffic.counts(), phase.seconds)
+            counted = (await traffic.counts()).since(before)
+            rows.append({"arm": arm, "phase": phase.name, **counted, "decisions": decisions[known:]})
+            say(f"{arm}, {phase.name}: {counted['tokens_per_second']} tok/s, rounds {counted['rounds']}")
+    return rows
+
+
+@asynccontextmanager
+async def _decisions(arm: str, traffic: Client) -> AsyncIterator[Sequence[str]]:
+    if arm != OUTRIDER:
+        yield ()
+        return
+    async with operating(traffic) as operator:
+        yield operator.decisions
+
+
+async def _fixed(traffic: Client, of: Sequence[Load], say: Say) -> list[Row]:
+    """Each K in turn under each load; the plugin holds it for every batch size."""
+    rows: list[Row] = []
+    address, engines = EngineAddress(traffic.url, POD_UID, KEY), EngineClient(timeout_seconds=10.0)
+    try:
+        for epoch, (load, k) in enumerate(((load, k) for load in of for k in CANDIDATES), start=1):
+            push = Push(Fence(2, epoch), Schedule.constant(k), LEASE_SECONDS)
+            await engines.push(address, push)
+            await traffic.hold(load)
+            before = await traffic.until(await traffic.counts(), SETTLE_SECONDS)
+            counted = (await traffic.until(before, SLICE_SECONDS)).since(before)
+            rows.append({"arm": FIXED, "load": load.name, "k": k, **counted})
+            say(f"K={k}, {load.name}: {counted['tokens_per_second']} tok/s")
+    finally:
+        await engines.aclose()
+    return rows
