@@ -170,6 +170,10 @@ bench-traffic: ## Rules of today by kind of traffic, simulated; draws follow fro
 bench-engine: cluster ## Outrider against other policies on real vLLM; needs a quiet machine. ARGS="--engine twin:h100_8b" for a simulated engine
 	$(RUN) python -m tests.bench.engine $(ARGS)
 
+bench-sglang: ## Outrider against SGLang's adaptive mode in SGLang, at the step times of a GPU (simulated). ARGS="--repeats 1"
+	@$(UP) --until "sglang environment"
+	$(RUN) python -m tests.bench.sglang $(ARGS)
+
 bench-engine-control: ## Latency of a push and cost of the plugin on real vLLM; needs a quiet machine
 	@$(UP) --until models
 	$(RUN) python -m tests.bench.engine.control

@@ -23,8 +23,8 @@ from outrider_sglang_cpu.played import Play
 from outrider_twin.settings import VARIABLE, parse_settings
 
 POLICY_VARIABLE = "OUTRIDER_TWIN_POLICY"
-"""``module:function`` of a policy in place of SGLang's own: it is called with the candidates and with the
-seconds of a round by batch size and K."""
+"""``module:function`` of a policy in place of SGLang's own. The function gets the candidates, and a function
+that returns the seconds of a round by batch size and K."""
 CLIENTS = "twin_clients"
 """Key of a request's ``custom_params``: the number of clients that ask one request after the other. A round
 waits for the requests of all of them, as a GPU's round is longer than what a client takes."""

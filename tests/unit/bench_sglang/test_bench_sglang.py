@@ -1,0 +1,55 @@
+"""The comparison on SGLang: its traffic, and gains over the best fixed K."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider_twin.settings import Settings
+from tests.bench.sglang import plan
+from tests.bench.sglang.engines import FIXED, OUTRIDER
+from tests.bench.sglang.summary import summary, text
+
+LOADS = plan.Load(1, ("code",)), plan.Load(8, ("code", "prose"))
+PHASE = plan.Phase("two loads", LOADS, 5.0)
+
+
+def held(load: plan.Load, k: int, rate: float) -> dict[str, object]:
+    return {"repeat": 0, "arm": FIXED, "load": load.name, "k": k, "tokens_per_second": rate}
+
+
+def driven(repeat: int, rate: float) -> dict[str, object]:
+    return {"repeat": repeat, "arm": OUTRIDER, "phase": PHASE.name, "tokens_per_second": rate}
+
+
+def every_k(rates: dict[int, tuple[float, float]]) -> list[dict[str, object]]:
+    """The rate of each K under both loads; 1 for a K that is not named."""
+    return [
+        held(load, k, rates.get(k, (1.0, 1.0))[place])
+        for place, load in enumerate(LOADS)
+        for k in plan.CANDIDATES
+    ]
+
+
+def test_the_best_fixed_k_is_one_for_all_loads_of_a_phase() -> None:
+    rows = [*every_k({3: (100.0, 300.0), 5: (150.0, 200.0)}), driven(0, 220.0)]
+    (found,) = summary(rows, [PHASE])
+    assert (found["best_fixed"], found["gains"]) == ([3], [0.1])
+
+
+def test_repeats_without_fixed_k_are_compared_with_those_of_the_first() -> None:
+    rows = [*every_k({3: (100.0, 300.0)}), driven(0, 220.0), driven(1, 180.0)]
+    (found,) = summary(rows, [PHASE])
+    assert (found["gain"], found["gains"]) == (0.0, [0.1, -0.1])
+    assert "two loads" in text([found])
+
+
+@pytest.mark.parametrize("engine", plan.STEP_TIMES)
+def test_the_simulated_engine_takes_the_settings(engine: str) -> None:
+    settings = Settings.model_validate(plan.settings(engine, 2.0, seed=1))
+    assert set(settings.engine.curves()) == {plan.CODE, plan.PROSE}
+
+
+def test_each_load_is_measured_once_with_each_k() -> None:
+    found = plan.loads(plan.phases())
+    assert len(found) == len(set(found))
+    assert max(load.streams for load in found) == plan.MAX_NUM_SEQS
