@@ -23,6 +23,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--engine", choices=sorted(plan.STEP_TIMES), default="h100_8b")
     parser.add_argument("--arm", action="append", choices=ARMS, help="default: all")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="number of the first repeat, which seeds texts")
     parser.add_argument("--fixed-repeats", type=int, default=1, help="of fixed K, behind the arm outrider")
     parser.add_argument("--time-factor", type=float, default=1.0, help="of all step times")
     parser.add_argument("--scale", type=float, default=1.0, help="of the length of phases")
@@ -33,11 +34,11 @@ def main(arguments: Sequence[str]) -> None:
     head = results.head("tests.bench.sglang", arguments, began)
     with tempfile.TemporaryDirectory(prefix="outrider-bench-") as folder:
         installed = install(Path(folder))
-        for repeat in range(options.repeats):
+        for repeat in range(options.first, options.first + options.repeats):
             # The other way round each second time, so that a drift of the machine cancels.
             for arm in arms if repeat % 2 == 0 else arms[::-1]:
                 simulation = plan.settings(options.engine, options.time_factor, repeat)
-                fixed = arm == OUTRIDER and repeat < options.fixed_repeats
+                fixed = arm == OUTRIDER and repeat < options.first + options.fixed_repeats
                 found = asyncio.run(run(arm, installed, simulation, phases, _say, fixed=fixed))
                 rows += [{"repeat": repeat, **row} for row in found]
                 partial = {**head, "complete": False, "runs": rows}

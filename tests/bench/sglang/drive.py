@@ -97,7 +97,7 @@ class Client:
             left = seconds - (now.seconds - before.seconds)
             if left <= 0:
                 return now
-            await asyncio.sleep(min(1.0, max(0.05, left)))
+            await asyncio.sleep(min(0.5, max(0.02, left)))
 
     async def _stream(self, text: str, clients: int) -> None:
         while True:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from statistics import mean
 
 from outrider.engine.client import EngineAddress, EngineClient
 from outrider_protocol.control_api import Fence, Push
@@ -54,14 +55,23 @@ async def _adaptive(arm: str, traffic: Client, phases: Sequence[Phase], say: Say
         await traffic.hold(WARM_UP)
         await traffic.until(await traffic.counts(), WARM_UP_SECONDS)
         for phase in phases:
-            known = len(decisions)
-            before = await traffic.counts()
+            known, parts = len(decisions), []
             for load in phase.loads:
                 await traffic.hold(load)
-                await traffic.until(await traffic.counts(), phase.seconds)
-            counted = (await traffic.counts()).since(before)
-            rows.append({"arm": arm, "phase": phase.name, **counted, "decisions": decisions[known:]})
-            say(f"{arm}, {phase.name}: {counted['tokens_per_second']} tok/s, rounds {counted['rounds']}")
+                before = await traffic.counts()
+                counted = (await traffic.until(before, phase.seconds)).since(before)
+                parts.append({"load": load.name, **counted})
+            rate = mean(float(str(part["tokens_per_second"])) for part in parts)
+            rows.append(
+                {
+                    "arm": arm,
+                    "phase": phase.name,
+                    "tokens_per_second": round(rate, 2),
+                    "loads": parts,
+                    "decisions": decisions[known:],
+                }
+            )
+            say(f"{arm}, {phase.name}: {rate:.1f} tok/s; {[(part['rounds']) for part in parts]}")
     return rows
 
 

@@ -1,8 +1,7 @@
 """What a simulated SGLang plays in place of computing: the clock of its rounds, and accepted drafts.
 
 Descriptions, texts and draws are those of the simulated vLLM (`outrider_twin`). The clock advances by the
-step time of each round and stands still between rounds. So a busy machine makes no round longer, and nothing
-waits. Batches are known by their names only, so that tests can build one.
+step time of each round and stands still between rounds. So a busy machine makes no round longer. Batches are known by their names only, so that tests can build one.
 
 Source: SGLang 0.5.23. A batch either computes prompts or decodes. A round that decodes drafts and verifies
 the same K. Its drafter runs K times, and at K=0 once, in order to fill its KV cache: that is the
@@ -58,8 +57,8 @@ class Play:
         """Time of a round that decodes, without noise."""
         return self._factor * self._timing.seconds(_decoding(batch, k, kv_tokens))
 
-    def ran(self, batch: Any, k: int) -> None:
-        """A batch was computed, with this K where it decodes: the clock advances by its time."""
+    def ran(self, batch: Any, k: int) -> float:
+        """A batch was computed, with this K where it decodes: the clock advances by its time, in seconds."""
         requests = batch.reqs
         kv_tokens = sum(request.seqlen for request in requests)
         if batch.forward_mode.is_extend():
@@ -69,7 +68,9 @@ class Play:
             load = _decoding(len(requests), k, kv_tokens)
         noise = self._noise.factor(self._batches, self._now)
         self._batches += 1
-        self._now += self._factor * noise * self._timing.seconds(load)
+        seconds = self._factor * noise * self._timing.seconds(load)
+        self._now += seconds
+        return seconds
 
     def accepted(self, batch: Any, k: int) -> list[int]:
         """Number of accepted drafts of each request, by its prompt and the place in its text."""

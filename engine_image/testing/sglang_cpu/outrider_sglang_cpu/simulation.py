@@ -68,6 +68,7 @@ class Simulation:
         self._title = settings.description().title
         self._play = Play(settings, pod=socket.gethostname())
         self._policy: Policy | None = None
+        self._due = 0.0
 
     def attach(self) -> None:
         """Hook the scheduler, in processes that run one."""
@@ -99,9 +100,13 @@ class Simulation:
     def _forward(
         self, original: Callable[..., Any], worker: Any, batch: Any, *args: Any, **kwargs: Any
     ) -> Any:
+        began = time.monotonic()
         result = original(worker, batch, *args, **kwargs)
         if batch.reqs:
-            self._play.ran(batch, int(worker.speculative_num_steps))
+            seconds = self._play.ran(batch, int(worker.speculative_num_steps))
+            # Never faster than the clock. A machine that is late does not hurry afterwards.
+            self._due = max(self._due, began) + seconds
+            time.sleep(max(0.0, self._due - time.monotonic()))
         return result
 
     def _verify(
