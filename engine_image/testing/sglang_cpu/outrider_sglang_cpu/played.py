@@ -1,7 +1,8 @@
 """What a simulated SGLang plays in place of computing: the clock of its rounds, and accepted drafts.
 
 Descriptions, texts and draws are those of the simulated vLLM (`outrider_twin`). The clock advances by the
-step time of each round and stands still between rounds. So a busy machine makes no round longer. Batches are known by their names only, so that tests can build one.
+step time of each round and stands still between rounds. So a busy machine makes no round longer. Batches are
+known by their names only, so that tests can build one.
 
 Source: SGLang 0.5.23. A batch either computes prompts or decodes. A round that decodes drafts and verifies
 the same K. Its drafter runs K times, and at K=0 once, in order to fill its KV cache: that is the
