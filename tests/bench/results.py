@@ -22,13 +22,8 @@ def head(module: str, arguments: Sequence[str], began: datetime) -> dict[str, ob
     }
 
 
-COMMIT_VARIABLE = "OUTRIDER_COMMIT"
-"""The commit of a copy that has no repository."""
-
-
 def commit() -> str:
-    """That of the working tree, `-dirty` where files differ from it; outside of a repository that of
-    `COMMIT_VARIABLE`, else "unknown"."""
+    """That of the working tree, `-dirty` where files differ from it; "unknown" outside of a repository."""
     try:
         said = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--exclude", "*"],
@@ -37,7 +32,7 @@ def commit() -> str:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get(COMMIT_VARIABLE, "unknown")
+        return "unknown"
     return said.stdout.strip()
 
 

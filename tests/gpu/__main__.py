@@ -1,21 +1,21 @@
 """What only a GPU can show: ``make gpu-check``, or ``python -m tests.gpu``.
 
-On one GPU, within about ``--minutes``. Engines start as the operator starts them, up to three side by side,
+On one GPU, within about ``--minutes``. Engines start as the operator starts them, three of them together,
 and one of them works at a time. The parts, the most valuable first:
 
 - first-page: the README's launch: self-test, live K, counts, every K at every load;
-- runner: V2 against V1;
+- profile: the startup profile against live steps;
+- rows: the rows of docs/coverage.md that only a GPU can show;
 - k0: K=0 against a launch without a drafter, with a drafter that is skipped and one that follows;
 - static: a live schedule against a fixed K;
 - adaptive: vLLM's adaptive verification, on and off;
-- profile: the startup profile against live steps;
-- graphs: graph memory and time of a start, by number of candidates;
-- rows: the rows of docs/coverage.md that only a GPU can show.
+- runner: V2 against V1;
+- graphs: graph memory and time of a start, by number of candidates.
 
 Models come from OUTRIDER_GPU_TARGET and OUTRIDER_GPU_DRAFTER, from a Hugging Face cache, or are made without
-weights. The results go to out/gpu: result.json, written after every part, page.html, and tables.json for
-`outrider simulate`. ``--resume`` continues an interrupted run. ``--engine cpu`` and ``--engine interpreted``
-(V2 by Triton's interpreter) run the same parts without a GPU, with tiny models.
+weights. The results go to out/gpu: result.json and page.html, written after every load, logs of the engines,
+and tables.json for `outrider simulate`. ``--resume`` continues an interrupted run. ``--engine cpu`` and
+``--engine interpreted`` (V2 by Triton's interpreter) run the same parts without a GPU, with tiny models.
 
 Exit codes: 0 where every limit is met, 1 where one is not or a part did not run, 2 without a GPU. A dry run
 ends with 0 where every part ran.
@@ -49,7 +49,7 @@ from tests.gpu.engines import Fleet, install_check_plugins
 from tests.gpu.launches import Models
 from tests.gpu.models import find_or_make
 from tests.gpu.page import console, page
-from tests.gpu.parts import PARTS, Bench, Part, starting
+from tests.gpu.parts import PARTS, Bench, Part, kept, waits
 from tests.gpu.places import PLACES, Place
 from tests.gpu.record import OtherMachine, PartRecord, Record, Status, continued
 from tests.gpu.verdicts import EXIT_MET, EXIT_NO_GPU, EXIT_NOT_MET, FEWEST_PAIRS, exit_status
@@ -161,7 +161,14 @@ def run_method(
             _numbers(given.table_streams) or session.place.table_streams,
         )
     )
-    bench = Bench(fleet, session.device, loads, table_loads, session.record)
+
+    def publish() -> None:
+        for arm, start in fleet.starts.items():
+            session.record.starts[f"{models.method}, {arm}"] = start.described()
+        session.publish()
+
+    fleet.started = publish
+    bench = Bench(fleet, session.device, loads, table_loads, session.record, publish)
     try:
         for number, part in enumerate(session.parts):
             name = f"{models.method}, {part.name}"
@@ -175,9 +182,7 @@ def run_method(
             except (AssertionError, OSError, ValueError, httpx.HTTPError) as error:
                 found.status, found.why = outcome(part, str(error))
             found.seconds = round(time.monotonic() - began, 1)
-            for arm, start in fleet.starts.items():
-                session.record.starts[f"{models.method}, {arm}"] = start.described()
-            session.publish()
+            publish()
             print(f"{session.left():5.0f} s left  {name}: {found.status} {found.why[-300:]}", flush=True)
     finally:
         fleet.close()
@@ -203,8 +208,10 @@ def _run(bench: Bench, session: Session, parts: Sequence[Part], found: PartRecor
         found.status, found.why = Status.LACKING, lack
         return
     start_seconds = bench.fleet.start_seconds()
-    starts = starting(parts, bench.fleet.running)
-    needs = [_need(bench, each, starts[each.name]) for each in parts if each.obstacle(bench) is None]
+    side_by_side = bench.fleet.place.side_by_side
+    possible = [each for each in parts if each.obstacle(bench) is None]
+    starts = waits(possible, bench.fleet.running, side_by_side)
+    needs = [_need(bench, each, starts[each.name]) for each in possible]
     seconds = allotments(needs, session.left(), start_seconds=start_seconds).get(part.name)
     if seconds is None:
         least = needs[0].starts * start_seconds + needs[0].least
@@ -213,8 +220,8 @@ def _run(bench: Bench, session: Session, parts: Sequence[Part], found: PartRecor
             f"it needs {least:.0f} s, and {session.left():.0f} s are left: raise --minutes, or --resume"
         )
         return
-    engines = bench.fleet.hold(part.arms)
-    part.run(bench, engines, Clock(seconds), found)
+    engines = bench.fleet.hold(part.arms, kept(possible, side_by_side)) if part.arms else {}
+    part.run(bench, engines, Clock(seconds, session.left()), found)
     found.status = Status.DONE
 
 

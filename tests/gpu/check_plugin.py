@@ -19,16 +19,17 @@ logger = logging.getLogger("vllm.outrider")
 
 
 def register() -> None:
-    """Attach to the engine core and to the self-test."""
-    from vllm.v1.engine.core import EngineCore
+    """Attach to the scheduler and to the self-test. A core that is a process of its own loads plugins while
+    it is being made, so it is too late to attach to the core."""
+    from vllm.v1.core.sched.scheduler import Scheduler
 
-    original = EngineCore.__init__
+    original = Scheduler.__init__
 
     def initialised(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        logger.info("gpu-check: scheduler %s", type(self.scheduler).__name__)
+        logger.info("gpu-check: scheduler %s", type(self).__name__)
 
-    EngineCore.__init__ = initialised
+    Scheduler.__init__ = initialised
     if os.environ.get(CHANCE_VARIABLE):
         from outrider_engine.startup import readiness
 

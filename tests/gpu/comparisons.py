@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -42,38 +43,41 @@ class Claim:
 @dataclass(slots=True)
 class Clock:
     """The seconds of one part. A comparison ends when they are over, once it has its fewest pairs; at twice
-    the seconds it ends in any case."""
+    the seconds, or after `limit` seconds, it ends in any case."""
 
     seconds: float
+    limit: float = math.inf
     began: float = field(default_factory=time.monotonic)
 
     def wants_more(self, pairs: int) -> bool:
         """Whether another round is to follow so many pairs."""
         spent = time.monotonic() - self.began
-        return spent < (self.seconds if pairs >= FEWEST_PAIRS else 2 * self.seconds)
+        return spent < min(self.limit, self.seconds if pairs >= FEWEST_PAIRS else 2 * self.seconds)
 
 
 def rounds(
     engines: Mapping[Arm, Engine], ks: Mapping[Arm, int], loads: Sequence[Load], clock: Clock, text: str
-) -> Runs:
-    """Runs of all arms by load, as many of each.
+) -> Iterator[Runs]:
+    """Runs of all arms by load, as many of each: what is there before the first round and after each one.
 
     ks: K that is held on an arm; one that is not named keeps the K of its launch. text: begins the texts that
-    are asked for, no one twice. The first round only warms up.
+    are asked for, no one twice. A round before the first one warms up.
     """
     found: dict[Load, dict[Arm, list[Run]]] = {load: {arm: [] for arm in engines} for load in loads}
     for arm, k in ks.items():
         hold(engines[arm], k)
     for number in range(-1, max(load.pairs for load in loads)):
-        if number >= 0 and not clock.wants_more(number):
-            break
+        if number >= 0:
+            yield found
+            if not clock.wants_more(number):
+                return
         for load in loads:
             asked = f"{text}{load.streams}_{number}_"
             for arm in random.sample(sorted(engines), len(engines)):
                 run = measure(engines[arm], streams=load.streams, tokens=load.tokens, name=asked)
                 if number >= 0:
                     found[load][arm].append(run)
-    return found
+    yield found
 
 
 def judged(runs: Runs, claims: Sequence[Claim]) -> Iterator[Check]:
@@ -98,6 +102,14 @@ def rates(runs: Runs) -> dict[str, dict[str, float]]:
             if by_arm[arm]
         }
         for arm in next(iter(runs.values()))
+    }
+
+
+def raw(runs: Runs) -> dict[str, dict[str, list[float]]]:
+    """Seconds of every run, in the order of the rounds, by number of streams and arm."""
+    return {
+        str(load.streams): {arm: [round(run.seconds, 4) for run in found] for arm, found in by_arm.items()}
+        for load, by_arm in runs.items()
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,9 +34,11 @@ READY_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The start of one engine. seconds: until it was healthy. state: as it answers before the first push."""
+    """The start of one engine. seconds: until it was healthy. alone: no other one ran or started, so the
+    memory that vLLM reports is its own. state: as it answers before the first push."""
 
     seconds: float
+    alone: bool
     flags: tuple[str, ...]
     log: StartLog
     state: Mapping[str, object]
@@ -47,7 +50,8 @@ class Started:
 
 @dataclass(slots=True)
 class Fleet:
-    """The running engines of one method, by arm. Engines that share the GPU start one after the other."""
+    """The running engines of one method, by arm. failed: why an engine did not start. started: is called
+    after each start."""
 
     place: Place
     models: Models
@@ -58,6 +62,8 @@ class Fleet:
     folder: Path
     running: dict[Arm, Engine] = field(default_factory=dict)
     starts: dict[Arm, Started] = field(default_factory=dict)
+    failed: dict[Arm, AssertionError | ValueError] = field(default_factory=dict)
+    started: Callable[[], None] = field(default=lambda: None)
     _stacks: dict[Arm, ExitStack] = field(default_factory=dict)
 
     def start_seconds(self) -> float:
@@ -65,40 +71,56 @@ class Fleet:
         seconds = [each.seconds for each in self.starts.values()]
         return sum(seconds) / len(seconds) if seconds else self.place.start_seconds
 
-    def hold(self, arms: Collection[Arm]) -> Mapping[Arm, Engine]:
-        """End all other engines, and start those that do not run yet.
+    def hold(self, arms: Collection[Arm], later: Collection[Arm] = ()) -> Mapping[Arm, Engine]:
+        """End all other engines, and start those that do not run yet; together where the place allows it.
+
+        later: engines for later parts. One of them that does not start is reported once it is needed.
 
         Raises:
             AssertionError: one did not become healthy; the message has the end of its log.
             ValueError: the planner makes no engine of an arm; the message says why.
         """
-        for arm in [arm for arm in self.running if arm not in arms]:
+        wanted = dict.fromkeys([*arms, *later])
+        for arm in [arm for arm in self.running if arm not in wanted]:
             self.end(arm)
+        missing = [arm for arm in wanted if arm not in self.running and arm not in self.failed]
+        if self.place.side_by_side:
+            with ThreadPoolExecutor(max(1, len(missing))) as pool:
+                list(pool.map(lambda arm: self._start(arm, alone=len(wanted) == 1), missing))
+        else:
+            for arm in missing:
+                self._start(arm, alone=True)
         for arm in arms:
-            if arm not in self.running:
-                self._start(arm)
+            if arm in self.failed:
+                raise self.failed.pop(arm)
         return {arm: self.running[arm] for arm in arms}
 
     def end(self, arm: Arm) -> None:
-        """End one engine."""
+        """End one engine, if it runs."""
         self.running.pop(arm, None)
-        self._stacks.pop(arm).close()
+        if arm in self._stacks:
+            self._stacks.pop(arm).close()
 
     def close(self) -> None:
         """End all engines."""
         for arm in list(self._stacks):
             self.end(arm)
 
-    def _start(self, arm: Arm) -> None:
-        rendered = launch(arm, self.models, self.place)
+    def _start(self, arm: Arm, *, alone: bool) -> None:
         folder = self.folder / arm.name.lower()
-        stack = self._stacks[arm] = ExitStack()
         began = time.monotonic()
-        engine = stack.enter_context(started(self, folder, rendered))
+        try:
+            rendered = launch(arm, self.models, self.place)
+            stack = self._stacks[arm] = ExitStack()
+            engine = stack.enter_context(started(self, folder, rendered))
+        except (AssertionError, ValueError) as error:
+            self.failed[arm] = error
+            return
         seconds = round(time.monotonic() - began, 1)
         log = read_start(engine.log_file.read_text(errors="replace"))
         self.running[arm] = engine
-        self.starts[arm] = Started(seconds, tuple(rendered.flags), log, engine.first_state)
+        self.starts[arm] = Started(seconds, alone, tuple(rendered.flags), log, engine.first_state)
+        self.started()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from tests.bench.k0.runs import measure
 from tests.contract.engine import Engine
 from tests.contract.measuring import scrape
 from tests.gpu.cells import Load, Measured, mapped_cells, measured
-from tests.gpu.comparisons import Claim, Clock, judged, rates, rounds, tokens
+from tests.gpu.comparisons import Claim, Clock, judged, rates, raw, rounds, tokens
 from tests.gpu.device import Device
 from tests.gpu.engines import Fleet
 from tests.gpu.launches import Arm, launch
@@ -30,13 +30,14 @@ TABLE_ROUNDS = 4
 
 @dataclass(slots=True)
 class Bench:
-    """What all parts of one method share. name: the method, which begins the names in the record."""
+    """What all parts of one method share. publish: writes the results as they are known now."""
 
     fleet: Fleet
     device: Device
     loads: Sequence[Load]
     table_loads: Sequence[Load]
     record: Record
+    publish: Callable[[], None]
 
     @property
     def k(self) -> int:
@@ -67,8 +68,8 @@ class Part:
 
     arms: engines that run side by side. sequence: engines that only start, one after the other. every_k: its
     one arm runs each K at each load of the table. obstacle: why this launch cannot show it; None where it
-    can. refused: a pattern of what an engine writes before it ends, if this machine cannot show it. reads:
-    the part whose figures it needs.
+    can. alone: no engine of a later part runs beside its own. refused: a pattern of what an engine writes
+    before it ends, if this machine cannot show it. reads: the part whose figures it needs.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Part:
     sequence: tuple[Arm, ...] = ()
     every_k: bool = False
     obstacle: Callable[[Bench], str | None] = field(default=lambda _: None)
+    alone: bool = False
     refused: re.Pattern[str] | None = None
     reads: str | None = None
 
@@ -107,13 +109,15 @@ def first_page(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) 
     before = scrape(engine)
     places = list(product(bench.table_loads, bench.fleet.models.candidates))
     seen: list[Measured] = []
-    for number in range(-1, TABLE_ROUNDS):
+    found.figures["profile"] = [_wire(cell) for cell in mapped_cells(engine)]
+    for number, (load, k) in product(range(-1, TABLE_ROUNDS), places):
         if number > 0 and not clock.wants_more(len(seen)):
             break
-        for load, k in places:
-            one = measured(engine, k, load, f"table{k}_{load.streams}_{number}_")
-            if number >= 0:
-                seen.append(one)
+        one = measured(engine, k, load, f"table{k}_{load.streams}_{number}_")
+        if number >= 0:
+            seen.append(one)
+            found.figures["runs"] = [_run(each) for each in seen]
+            bench.publish()
     disagreements = (scrape(engine) - before).disagreements()
     found.checks.append(
         of_fact("its counts equal vLLM's", not disagreements, {"disagreements": disagreements})
@@ -122,7 +126,6 @@ def first_page(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) 
         "disagreements": disagreements,
         "places": [_place(seen, load.streams, k) for load, k in places],
         "live_cells": [_wire(each.cell) for each in seen if each.cell is not None],
-        "profile": [_wire(cell) for cell in mapped_cells(engine)],
     }
     write_table(bench)
 
@@ -175,10 +178,11 @@ def profile(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) -> 
 
 def graphs(bench: Bench, engines: Engines, clock: Clock, found: PartRecord) -> None:  # noqa: ARG001  as every part
     """Graph memory and time of a start, by number of candidates."""
-    for arm in (Arm.TWO, Arm.THREE):
-        if bench.start_of(arm) is None:
+    for arm in (Arm.TWO, Arm.THREE, Arm.LIVE):
+        if not (bench.start_of(arm) or {}).get("alone"):
+            bench.fleet.end(arm)
             bench.fleet.hold([arm])
-    by_candidates = {Arm.STATIC: 1, Arm.TWO: 2, Arm.THREE: 3, Arm.LIVE: len(bench.fleet.models.candidates)}
+    by_candidates = {Arm.TWO: 2, Arm.THREE: 3, Arm.LIVE: len(bench.fleet.models.candidates)}
     rows = []
     for arm, candidates in by_candidates.items():
         start = bench.start_of(arm)
@@ -223,7 +227,7 @@ def _one_runner(bench: Bench) -> str | None:
 
 
 def _not_adaptive(bench: Bench) -> str | None:
-    if launch(Arm.STATIC, bench.fleet.models, bench.fleet.place).on_v1 or bench.fleet.place is CPU:
+    if launch(Arm.STATIC, bench.fleet.models, bench.fleet.place).on_v1 or bench.fleet.place.name == CPU.name:
         return "the engines run on V1 here, which has no adaptive verification"
     return None
 
@@ -235,13 +239,19 @@ PARTS: tuple[Part, ...] = (
         first_page,
         arms=(Arm.FIRST_PAGE,),
         every_k=True,
+        alone=True,
     ),
     Part(
-        "runner",
-        "The V2 runner against V1",
-        runner,
-        arms=(Arm.LIVE, Arm.LIVE_V1),
-        obstacle=_one_runner,
+        "profile",
+        "The startup profile against live steps",
+        profile,
+        reads=FIRST_PAGE,
+    ),
+    Part(
+        "rows",
+        "Rows of the coverage page",
+        rows,
+        reads=FIRST_PAGE,
     ),
     Part(
         "k0",
@@ -264,17 +274,17 @@ PARTS: tuple[Part, ...] = (
         refused=NOT_ADAPTIVE,
     ),
     Part(
-        "profile",
-        "The startup profile against live steps",
-        profile,
-        reads=FIRST_PAGE,
+        "runner",
+        "The V2 runner against V1",
+        runner,
+        arms=(Arm.LIVE, Arm.LIVE_V1),
+        obstacle=_one_runner,
     ),
-    Part("graphs", "CUDA graphs and starts by number of candidates", graphs, sequence=(Arm.TWO, Arm.THREE)),
     Part(
-        "rows",
-        "Rows of the coverage page",
-        rows,
-        reads=FIRST_PAGE,
+        "graphs",
+        "CUDA graphs and starts by number of candidates",
+        graphs,
+        sequence=(Arm.TWO, Arm.THREE, Arm.LIVE),
     ),
 )
 
@@ -284,12 +294,13 @@ def _compare(
 ) -> Mapping[str, Mapping[str, float]]:
     """Run the loads, judge the claims, and return the tokens that every arm counted. ks: see `rounds`."""
     before = {arm: scrape(engine) for arm, engine in engines.items()}
-    runs = rounds(
-        engines, ks, bench.loads, clock, claims[0].slower.name.lower() + claims[0].faster.name.lower()
-    )
-    counted = tokens(before, {arm: scrape(engine) for arm, engine in engines.items()})
-    found.checks += judged(runs, claims)
-    found.figures |= {"tokens_per_second": rates(runs), "tokens": counted}
+    text = claims[0].slower.name.lower() + claims[0].faster.name.lower()
+    counted: Mapping[str, Mapping[str, float]] = {}
+    for runs in rounds(engines, ks, bench.loads, clock, text):
+        counted = tokens(before, {arm: scrape(engine) for arm, engine in engines.items()})
+        found.checks = list(judged(runs, claims))
+        found.figures |= {"tokens_per_second": rates(runs), "tokens": counted, "runs": raw(runs)}
+        bench.publish()
     return counted
 
 
@@ -341,6 +352,16 @@ def _place(seen: Sequence[Measured], streams: int, k: int) -> dict[str, object]:
     }
 
 
+def _run(one: Measured) -> dict[str, object]:
+    """One load, as it was measured."""
+    return {
+        "streams": one.streams,
+        "k": one.k,
+        "tokens_per_second": round(one.tokens_per_second, 1),
+        "accepted": one.accepted_per_step,
+    }
+
+
 def _wire(cell: Cell) -> list[float]:
     return [cell.batch, cell.k, cell.context, cell.seconds]
 
@@ -350,10 +371,24 @@ def _cells(wire: object) -> list[Cell]:
     return [Cell(batch, int(k), context, seconds) for batch, k, context, seconds in wire]
 
 
-def starting(parts: Sequence[Part], running: Iterable[Arm]) -> dict[str, int]:
-    """How many engines each part must start, if the parts run one after the other."""
+def kept(parts: Sequence[Part], side_by_side: int) -> tuple[Arm, ...]:
+    """Engines that run while the first of these parts does: its own, and those of the next ones that fit."""
+    own = parts[0].arms
+    if parts[0].alone or not own:
+        return own
+    wanted = dict.fromkeys([*own, *(arm for part in parts[1:] if not part.alone for arm in part.arms)])
+    return tuple(wanted)[: max(len(own), side_by_side)]
+
+
+def waits(parts: Sequence[Part], running: Collection[Arm], side_by_side: int) -> dict[str, int]:
+    """How often each part waits for engines to start, if the parts run one after the other. Engines that may
+    run side by side start together."""
     there, found = set(running), dict[str, int]()
-    for part in parts:
-        found[part.name] = len(set(part.arms) - there) + len(part.sequence)
-        there = set(part.arms) or (set(part.sequence[-1:]) or there)
+    for number, part in enumerate(parts):
+        missing = len(set(part.arms) - there)
+        found[part.name] = (min(missing, 1) if side_by_side else missing) + len(part.sequence)
+        if missing:
+            there = set(kept(parts[number:], side_by_side))
+        elif part.arms or part.sequence:
+            there = set(part.arms) or set(part.sequence[-1:])
     return found

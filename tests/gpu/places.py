@@ -18,8 +18,9 @@ class Place:
 
     evidence: the word for what was measured there. spec: fields of every manifest. flags, variables: added to
     the launch that the operator renders. interpreted: V2 runs by Triton's interpreter, in launches that the
-    operator renders for a GPU. plugins: of the tests, for every
-    engine, those on V2, and those on V1 that accept by chance. start_seconds, run_seconds: estimates, of the
+    operator renders for a GPU. side_by_side: engines that start together, also those of later parts; 0: one
+    after the other. plugins: of the tests, for every engine, those on V2, and those on V1 that accept by
+    chance. start_seconds, run_seconds: estimates, of the
     start of an engine and of one load on it.
     """
 
@@ -37,6 +38,7 @@ class Place:
     flags: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     interpreted: bool = False
+    side_by_side: int = 0
     plugins: Sequence[str] = ()
     v2_plugins: Sequence[str] = ()
     chance_plugins: Sequence[str] = ()
@@ -53,11 +55,12 @@ GPU = Place(
     size=REAL,
     start=begin,
     start_seconds=START_SECONDS,
-    run_seconds=3.0,
+    run_seconds=1.5,
     max_num_seqs=128,
     streams=(1, 8, 32),
     table_streams=(1, 4, 16, 64),
     tokens=256,
+    side_by_side=3,
     variables={"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"},
 )
 _CPU_FLAGS = ("--enforce-eager", f"--dtype={DTYPE}", "--max-model-len=512")

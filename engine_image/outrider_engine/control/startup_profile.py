@@ -23,6 +23,9 @@ from outrider_protocol.engine_state import StepTime, SweepState, SweepWire
 SHORT_CONTEXT, DEEP_CONTEXT = 32, 2048  # tokens of a prompt
 MIN_DEPTH = 4
 """Minimum ratio of the deep context to the short one; below it the deep one is omitted."""
+MAX_PROMPT_TOKENS = 2**17
+"""Maximum of all prompts of a visit. With vLLM's default batch of an H200, 1024, half of the cache would be
+430,000 tokens: one visit took the 20 s of the profile. The cost model has the slope from smaller ones."""
 MAX_TOKENS = 1024
 """Tokens that a request may generate; it is aborted long before."""
 STEPS_PER_SLICE = 7
@@ -185,16 +188,18 @@ class StartupProfile:
 
 
 def plan(max_num_seqs: int, room: Room) -> Iterable[Visit]:
-    """Every visit in order: both ends and the middle of the batch sizes at both contexts, then the rest."""
+    """Every visit in order. First come both ends and the middle of the batch sizes at the short context. The
+    rest follows by its prompt tokens, so that an expensive visit delays no other one."""
     sizes = in_halves(batch_sizes(max_num_seqs))
+    first, rest = sizes[:3], sizes[3:]
+    wanted = [(SHORT_CONTEXT, batch) for batch in rest] + [(DEEP_CONTEXT, batch) for batch in sizes]
+    places = [(batch, _context(depth, batch, room)) for depth, batch in wanted]
+    places.sort(key=lambda place: place[0] * (place[1] or 0))
     for _ in range(MAX_ROUNDS):
-        for part in (sizes[:3], sizes[3:]):
-            for depth in (SHORT_CONTEXT, DEEP_CONTEXT):
-                for batch in part:
-                    context = _context(depth, batch, room)
-                    if context is not None:
-                        tokens = min(MAX_TOKENS, room.request - context)
-                        yield Visit(batchSize=batch, contextTokens=context, tokens=tokens)
+        for batch, context in [(batch, _context(SHORT_CONTEXT, batch, room)) for batch in first] + places:
+            if context is not None:
+                tokens = min(MAX_TOKENS, room.request - context)
+                yield Visit(batchSize=batch, contextTokens=context, tokens=tokens)
 
 
 def batch_sizes(max_num_seqs: int) -> tuple[int, ...]:
@@ -216,6 +221,6 @@ def in_halves(places: tuple[int, ...]) -> tuple[int, ...]:
 def _context(wanted: int, batch: int, room: Room) -> int | None:
     """Prompt tokens of a visit: ``wanted``, or the maximum that fits; None if that is too little."""
     # Half of a request's room, and of the cache, is left to what is generated.
-    context = min(wanted, room.request // 2, room.cache // (2 * batch))
+    context = min(wanted, room.request // 2, room.cache // (2 * batch), MAX_PROMPT_TOKENS // batch)
     least = SHORT_CONTEXT // 2 if wanted == SHORT_CONTEXT else SHORT_CONTEXT * MIN_DEPTH
     return context if context >= least else None

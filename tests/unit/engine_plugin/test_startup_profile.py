@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from outrider_engine.control.engine_facts import Room
 from outrider_engine.control.startup_profile import (
     DEEP_CONTEXT,
+    MAX_PROMPT_TOKENS,
     MAX_ROUNDS,
     MIN_STEPS,
     SHORT_CONTEXT,
@@ -69,12 +70,28 @@ def visited(found: StartupProfile, **wrong: float) -> StartupProfile:
     return found.left()
 
 
-def test_the_ends_and_the_middle_come_first_at_both_contexts() -> None:
+def test_the_ends_and_the_middle_come_first_and_then_the_cheapest() -> None:
     _, visits = begun()
     places = [(visit["batchSize"], visit["contextTokens"]) for visit in visits]
-    assert places[:4] == [(1, SHORT_CONTEXT), (8, SHORT_CONTEXT), (2, SHORT_CONTEXT), (1, DEEP_CONTEXT)]
+    assert places[:5] == [
+        (1, SHORT_CONTEXT),
+        (8, SHORT_CONTEXT),
+        (2, SHORT_CONTEXT),
+        (4, SHORT_CONTEXT),
+        (1, DEEP_CONTEXT),
+    ]
     assert len(set(places)) == 8
     assert places == places[:8] * MAX_ROUNDS
+
+
+def test_a_large_batch_and_cache_make_no_visit_expensive() -> None:
+    an_h200 = Room(request=8192, cache=861_680)
+    visits = list(plan(1024, an_h200))[: 2 * len(batch_sizes(1024))]
+    tokens = [visit["batchSize"] * visit["contextTokens"] for visit in visits]
+    assert tokens[3:] == sorted(tokens[3:])
+    assert max(tokens) <= MAX_PROMPT_TOKENS
+    deep = {visit["batchSize"]: visit["contextTokens"] for visit in visits if visit["contextTokens"] > 32}
+    assert (deep[1], deep[64], deep[1024]) == (DEEP_CONTEXT, DEEP_CONTEXT, 128)
 
 
 @given(st.integers(1, 2000))

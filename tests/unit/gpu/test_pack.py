@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.gpu.fatbin import leave_one
 from tests.gpu.pack import MEBIBYTE, leave_out, needed, write_parts
 
 RESOLVED = [
@@ -41,6 +46,32 @@ def test_the_parts_are_within_the_limit_and_make_the_folder_again(tmp_path: Path
     command = f"cat {output}/part-* | xz -d | tar x -C {again}"
     subprocess.run(["sh", "-c", command], check=True)
     assert (again / "package" / "module.so").read_bytes() == content
+
+
+def test_code_of_other_architectures_is_zeroed_and_the_rest_stays() -> None:
+    library = bytearray(b"before" + a_fat_binary((2, 80, b"other"), (2, 90, b"own!!"), (1, 120, b"more!")))
+    library += b"after"
+    kept = bytearray(library)
+    assert leave_one(library, 90) == 10
+    assert library == kept.replace(b"other", bytes(5)).replace(b"more!", bytes(5))
+    assert leave_one(library, 90) == 10, "a second time changes nothing"
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_as_a_library(content: bytes) -> None:
+    library = bytearray(content + struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 2**40) + content)
+    before = bytes(library)
+    assert leave_one(library, 90) == 0
+    assert library == before
+
+
+def a_fat_binary(*entries: tuple[int, int, bytes]) -> bytes:
+    """Of entries with kind, architecture and code."""
+    written = b"".join(
+        struct.pack("<HHIQIIHHI", kind, 0, 32, len(code), 0, 0, 0, 0, architecture) + code
+        for kind, architecture, code in entries
+    )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(written)) + written
 
 
 def test_what_is_left_out_is_named(tmp_path: Path) -> None:
