@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.ten_minutes import LIVE, SECONDS, found_on_path, running, type_the_page, typing
+from tests.lifecycle.ten_minutes import LIVE, SECONDS, found_on_path, running, type_the_page, typing
 from tests.cluster.tutorial import a_port
 from tests.environment.kind_cluster import OPERATOR_NAMESPACE
 from tests.environment.place import CLUSTER, DEBIAN_IMAGE, PYTHON_IMAGE
