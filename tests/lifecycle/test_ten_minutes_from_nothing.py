@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.lifecycle.ten_minutes import LIVE, SECONDS, found_on_path, running, type_the_page, typing
 from tests.cluster.tutorial import a_port
 from tests.environment.kind_cluster import OPERATOR_NAMESPACE
 from tests.environment.place import CLUSTER, DEBIAN_IMAGE, PYTHON_IMAGE
 from tests.lifecycle.fresh_machine import mirror_settings
 from tests.lifecycle.programs import printed
 from tests.lifecycle.releases import CHART, RELEASE, Helm
+from tests.lifecycle.ten_minutes import LIVE, SECONDS, found_on_path, running, type_the_page, typing
 
 NAME = "outrider-registry"
 IMAGE = "outrider/registry:test"
