@@ -33,6 +33,7 @@ PARTS = "first-page,profile,rows"
 """One engine starts. `make gpu-check ARGS="--engine interpreted"` runs all of them."""
 
 
+@pytest.mark.nightly("it loads an engine for a minute")
 def test_its_parts_run_on_a_cpu_and_a_later_run_has_nothing_left(
     plugin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

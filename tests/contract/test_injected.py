@@ -44,6 +44,7 @@ def stable(state: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in state.items() if key not in OF_ONE_PROCESS}
 
 
+@pytest.mark.nightly("a pod of the cluster shows most of it")
 def test_an_engine_with_the_plugin_beside_it_reports_the_same_state(
     injected: Path, engine: Engine, tmp_path: Path
 ) -> None:
