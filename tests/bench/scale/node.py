@@ -29,11 +29,17 @@ log = logging.getLogger(__name__)
 
 
 class Node:
-    """Brings up each pod of a model as it appears: running first, then ready."""
+    """Brings up each pod of a model as it appears: running first, then ready.
 
-    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+    start_seconds: from a running container to a listening engine.
+    """
+
+    def __init__(
+        self, url: str, http: aiohttp.ClientSession, *, start_seconds: float = START_SECONDS
+    ) -> None:
         self._url = url
         self._http = http
+        self._start_seconds = start_seconds
         self._engines: dict[str, BusyEngine] = {}
         self._seen: set[str] = set()
         self._slots = asyncio.Semaphore(_PATCHES_AT_ONCE)
@@ -55,15 +61,24 @@ class Node:
                     listed = await answer.json()
                 version = listed["metadata"]["resourceVersion"]
                 for pod in listed["items"]:
-                    self._see(pod, starting)
+                    self.saw({"type": "ADDED", "object": pod}, starting)
                 watch = {**query, "watch": "true", "resourceVersion": version}
                 async with self._http.get(path, params=watch) as answer:
                     async for line in answer.content:
                         event = json.loads(line)
                         if event["type"] == "ERROR":
                             break
-                        if event["type"] == "ADDED":
-                            self._see(event["object"], starting)
+                        self.saw(event, starting)
+
+    def saw(self, event: dict[str, Any], starting: asyncio.TaskGroup) -> None:
+        """Start a new pod. event: of a watch; a listed pod counts as added."""
+        if event["type"] == "ADDED":
+            self._see(event["object"], starting)
+
+    def engine_of(self, pod: dict[str, Any]) -> BusyEngine:
+        """The engine that a pod starts."""
+        model = int(pod["metadata"]["labels"][MODEL_LABEL].rpartition("-")[2])
+        return BusyEngine(pod["metadata"]["name"], model=model)
 
     def _see(self, pod: dict[str, Any], starting: asyncio.TaskGroup) -> None:
         uid = pod["metadata"]["uid"]
@@ -73,9 +88,8 @@ class Node:
 
     async def _start(self, pod: dict[str, Any], address: str) -> None:
         await self._patch(pod, address, ready=False)
-        await asyncio.sleep(START_SECONDS)
-        model = int(pod["metadata"]["labels"][MODEL_LABEL].rpartition("-")[2])
-        self._engines[address] = BusyEngine(pod["metadata"]["name"], model=model)
+        await asyncio.sleep(self._start_seconds)
+        self._engines[address] = self.engine_of(pod)
         await self._patch(pod, address, ready=True)
 
     async def _patch(self, pod: dict[str, Any], address: str, *, ready: bool) -> None:

@@ -1,0 +1,125 @@
+"""A played kubelet whose engines stand behind gates, and what became of the pods of each namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from outrider.plan.names import MODEL_LABEL
+from tests.bench.scale.engines import BusyEngine
+from tests.bench.scale.node import Node
+from tests.faults.faults import Call
+from tests.faults.gate import Gate
+
+START_SECONDS = 0.1
+"""From a running container to a listening engine."""
+ENGINE = "engine"
+
+
+class Engine(BusyEngine):
+    """One whose requests go through the gate of its namespace."""
+
+    def __init__(self, name: str, gate: Gate) -> None:
+        super().__init__(name, model=0)
+        self.gate = gate
+        self.refused = 0
+        """Pushes that its fence refused."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """As its gate allows. Scrapes and the control API are calls of two names."""
+        part = "metrics" if request.path == "/metrics" else "control"
+        before = super().handle
+
+        async def forward() -> web.StreamResponse:
+            response = await before(request)
+            self.refused += request.method == "PUT" and response.status == 409
+            return response
+
+        await request.read()
+        return await self.gate.answer(request, Call(request.method, ENGINE, part=part), forward)
+
+
+@dataclass
+class History:
+    """What happened to the pods of one namespace.
+
+    started: UIDs, of all that ever were. ready: those that are. fewest: ready ones since `count_from_here`.
+    lapses, refused: leases that ended, and pushes that fences refused, of engines whose pods are gone.
+    """
+
+    gate: Gate
+    started: set[str] = field(default_factory=set)
+    ready: set[str] = field(default_factory=set)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    fewest: int | None = None
+    lapses: int = 0
+    refused: int = 0
+
+    def count_from_here(self) -> None:
+        """Let `fewest` begin anew."""
+        self.fewest = len(self.ready)
+
+    def forget(self, uid: str) -> None:
+        """Its pod is gone, and with it the engine."""
+        self.ready.discard(uid)
+        engine = self.engines.pop(uid, None)
+        if engine is not None:
+            self.lapses, self.refused = self.lapses + engine.lapses, self.refused + engine.refused
+
+    def troubles(self) -> tuple[int, int]:
+        """Leases that ended, and pushes that were refused, of all engines."""
+        engines = self.engines.values()
+        return self.lapses + sum(e.lapses for e in engines), self.refused + sum(e.refused for e in engines)
+
+    @property
+    def serving(self) -> dict[str, Engine]:
+        """The engines of ready pods, by UID."""
+        return {uid: self.engines[uid] for uid in sorted(self.ready) if uid in self.engines}
+
+
+class Pods(Node):
+    """The node. gate_of: the gate before the engines of a namespace."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession, gate_of: Callable[[str], Gate]) -> None:
+        super().__init__(url, http, start_seconds=START_SECONDS)
+        self._gate_of = gate_of
+        self._histories: dict[str, History] = {}
+
+    def of(self, namespace: str) -> History:
+        """The history of a namespace."""
+        if namespace not in self._histories:
+            self._histories[namespace] = History(self._gate_of(namespace))
+        return self._histories[namespace]
+
+    def saw(self, event: dict[str, Any], starting: asyncio.TaskGroup) -> None:
+        """Keep what a pod became."""
+        if event["type"] != "ERROR" and MODEL_LABEL in event["object"]["metadata"].get("labels", {}):
+            pod = event["object"]
+            history, uid = self.of(pod["metadata"]["namespace"]), pod["metadata"]["uid"]
+            history.started.add(uid)
+            if event["type"] == "DELETED":
+                history.forget(uid)
+            elif not _is_ready(pod):
+                history.ready.discard(uid)
+            else:
+                history.ready.add(uid)
+            if history.fewest is not None:
+                history.fewest = min(history.fewest, len(history.ready))
+        super().saw(event, starting)
+
+    def engine_of(self, pod: dict[str, Any]) -> Engine:
+        """The engine that a pod starts."""
+        history = self.of(pod["metadata"]["namespace"])
+        engine = history.engines[pod["metadata"]["uid"]] = Engine(pod["metadata"]["name"], history.gate)
+        return engine
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    staying = "deletionTimestamp" not in pod["metadata"]
+    conditions = pod.get("status", {}).get("conditions", ())
+    return staying and any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
