@@ -33,7 +33,8 @@ RETRY_SECONDS = 2
 """Interval between two reads of the Lease, and between two renewals."""
 REQUEST_SECONDS = 6.0
 """Timeout of one request."""
-_NO_ANSWER = (aiohttp.ClientError, OSError)  # a TimeoutError is one of the latter
+_NO_ANSWER = (aiohttp.ClientError, OSError, ValueError)
+"""A TimeoutError is an OSError. What the library cannot parse, such as a page of a proxy, is a ValueError."""
 
 _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool, None]
 

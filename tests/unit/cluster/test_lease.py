@@ -463,7 +463,12 @@ def a_lock(api: ApiClient, identity: str = "me", **seconds: float) -> tuple[Term
     return lock, LeaderElectionRecord(identity, "15", None, None)
 
 
-NO_ANSWER = [aiohttp.ServerDisconnectedError(), ConnectionResetError(), TimeoutError()]
+NO_ANSWER = [
+    aiohttp.ServerDisconnectedError(),
+    ConnectionResetError(),
+    TimeoutError(),
+    ValueError("a page of a proxy"),
+]
 
 
 @pytest.mark.parametrize("error", NO_ANSWER, ids=lambda error: type(error).__name__)
@@ -785,3 +790,18 @@ async def test_a_sole_operator_leads_at_once_and_for_ever() -> None:
     for endless in (sole.run(), sole.lost()):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(endless, 0.01)
+
+
+class Page(LeaseServer):
+    """A proxy that answers in place of the API server."""
+
+    async def __call__(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        return web.Response(text="<html>busy</html>", content_type="text/html")
+
+
+async def test_a_page_of_a_proxy_in_place_of_the_lease_ends_no_process() -> None:
+    async with a_lease_server(Page()) as api:
+        lock, record = a_lock(api)
+        found, _ = await lock.get("outrider", "default")
+        assert not found
+        assert not await lock.create("outrider", "default", record)
