@@ -11,7 +11,7 @@ from aiohttp import web
 from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.resources import MODELS, Resource
+from outrider.cluster.resources import MODELS, PODS, Resource
 
 
 class KeptServer:
@@ -28,6 +28,9 @@ class KeptServer:
     async def answer(self, request: web.Request) -> web.Response:
         path = request.path
         if request.method == "GET":
+            if path == PODS.path("default"):
+                pods = [raw for at, raw in self.objects.items() if at.startswith(f"{path}/")]
+                return web.json_response({"metadata": {"resourceVersion": "1"}, "items": pods})
             found = self.objects.get(path)
             return web.json_response(found or {}, status=200 if found else 404)
         self.writes.append(f"{request.method} {path}")
@@ -42,6 +45,9 @@ class KeptServer:
         metadata = {**before["metadata"], **body["metadata"], "resourceVersion": str(self._version)}
         self.objects[path] = {**before, **body, "metadata": metadata}
         return self.objects[path]
+
+    def put_pod(self, raw: dict[str, Any]) -> None:
+        self.objects[PODS.path("default", raw["metadata"]["name"])] = raw
 
     def put_model(self, raw: dict[str, Any]) -> None:
         self.objects[MODELS.path("default", raw["metadata"]["name"])] = raw

@@ -72,13 +72,15 @@ class Place:
         assert found is not None
         return {entry["type"]: entry["reason"] for entry in found["status"]["conditions"]}
 
-    def has_pod(self, name: str, *, of: str = "m", ready: bool = True) -> None:
-        """A pod as the Deployment's template makes it."""
+    def has_pod(self, name: str, *, of: str = "m", ready: bool = True, gone: bool = False) -> None:
+        """A pod as the Deployment's template makes it. gone: no watch has reported its end yet."""
         metadata = self.template(of)["metadata"]
         raw = a_raw_pod(name, ready=ready, revision=metadata["labels"][REVISION_LABEL])
         raw["metadata"]["labels"] = metadata["labels"]
         raw["metadata"]["annotations"] = metadata["annotations"]
         self.store.pods.put(raw)
+        if not gone:
+            self.server.put_pod(raw)
 
 
 @asynccontextmanager
@@ -283,6 +285,21 @@ async def test_without_the_order_the_canary_goes_when_all_replicas_serve() -> No
         await place.reconcile()
 
         assert while_the_replica_starts == {"m": 2, "m-canary": 1}
+        assert place.deployments() == {"m": 2}
+
+
+async def test_a_canary_stays_while_the_end_of_a_replica_is_not_reported() -> None:
+    async with a_place() as place:
+        await place.carry_out(CANARY)
+        place.has_pod("m-1")
+        place.has_pod("m-2", gone=True)
+        place.has_pod("m-canary-1", of="m-canary")
+        await place.reconcile()
+        await place.carry_out(LaunchOrder())
+        assert place.deployments() == {"m": 2, "m-canary": 1}
+
+        place.has_pod("m-2")
+        await place.reconcile()
         assert place.deployments() == {"m": 2}
 
 

@@ -17,8 +17,9 @@ from outrider.api.target import Target
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError, NameTaken, NotFound, Refused
 from outrider.cluster.events import EventWriter
+from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS
+from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, PODS
 from outrider.controller.children import Children
 from outrider.controller.launch_orders import read_order
 from outrider.controller.policy_from_spec import require_tunable
@@ -28,7 +29,7 @@ from outrider.controller.reconcile.observation import Observer
 from outrider.controller.reconcile.pools import Pools
 from outrider.controller.reconcile.readiness import DegradedCause, cause
 from outrider.controller.reconcile.report import Report, StatusReporter
-from outrider.controller.reconcile.revisions import Revisions
+from outrider.controller.reconcile.revisions import Revisions, role
 from outrider.controller.reconcile.rollouts import Rollouts, returned_because
 from outrider.controller.reconcile.targets import Targets, blocked_target
 from outrider.controller.store import Reconciled, Store
@@ -37,9 +38,10 @@ from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
 from outrider.engine.client import EngineClient
 from outrider.engine.signing import SigningKey
-from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, settled
+from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, Role, Serving, settled
 from outrider.plan.inference_pool import POOL_KIND
 from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
+from outrider.plan.names import MODEL_LABEL
 from outrider.plan.transfer_peer import difference
 from outrider.transport import PodHttp
 
@@ -97,6 +99,8 @@ class _Pass:
     besides: DegradedCause | None = None
     of_pool: DegradedCause | None = None
     wanted: Plan = _NO_PLAN
+    serving: Serving | None = None
+    """None before `Reconciler._read`."""
 
     @property
     def owner(self) -> Owner:
@@ -239,6 +243,19 @@ class Reconciler:
         if matters(this.model.spec):
             # Read in each pass, because a cluster may be upgraded while we run.
             this.kubernetes = await self._cluster.version()
+        this.serving = await self._serving(this)
+
+    async def _serving(self, this: _Pass) -> Serving:
+        """The pods that serve. Before a canary ends, they are read: a watch may be late with the end of a
+        replica, and then neither would serve."""
+        serving = self._observer.serving(this.key, this.rendered)
+        if not serving.canaries or this.order.canary is not None:
+            return serving
+        labels = f"{MODEL_LABEL}={this.key.name}"
+        found, _ = await self._cluster.list_all(PODS, this.key.namespace, labels=labels)
+        pods = [Pod.model_validate(raw) for raw in found]
+        ready = sum(pod.ready and role(pod) is Role.REPLICA for pod in pods)
+        return replace(serving, replicas=min(serving.replicas, ready))
 
     async def _plan(self, this: _Pass) -> None:
         """Plan, and follow the outcome of the rollout before."""
@@ -259,7 +276,7 @@ class Reconciler:
             )
 
     def _planned(self, this: _Pass, order: LaunchOrder, *, trial: bool = False) -> Plan:
-        serving = self._observer.serving(this.key, this.rendered)
+        serving = this.serving or self._observer.serving(this.key, this.rendered)
         return this.rendered.plan(
             keys=this.keys, order=order, serving=serving, kubernetes=this.kubernetes, trial=trial
         )
