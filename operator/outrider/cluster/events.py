@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.errors import ClusterError
+from outrider.cluster.errors import ClusterError, Conflict
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import EVENTS, MODELS
 
@@ -56,6 +56,8 @@ class EventWriter:
         }
         try:
             await self._cluster.create(EVENTS, event)
+        except Conflict:
+            return  # Its name is random, so an attempt whose reply was lost has written it.
         except ClusterError as error:
             log.warning("event %s about %s/%s not written: %s", reason, model.namespace, model.name, error)
 
