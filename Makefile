@@ -20,7 +20,7 @@ UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: records help demo test test-attack test-contract test-nightly test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
+.PHONY: records help demo test test-attack test-faults faults test-contract test-nightly test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,10 +29,21 @@ demo: cluster ## Set everything up and watch a model being retuned live. ARGS="-
 	$(RUN) python -m examples.demo $(ARGS)
 
 test: ## Set everything up and run every check and every test; ends with the minutes of each part
-	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-attack test-contract test-cluster
+	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-attack test-faults test-contract test-cluster
 
 test-attack: ## The operator under the chart's memory limit, while one tenant sends the most expensive input. ARGS="-k labelled" and the like
 	$(RUN) pytest tests/attack $(ARGS)
+
+# Python, and the programs of the control plane.
+UP_TO_API_SERVER = $(UP) --until workspace && $(UP) --until "kubernetes programs" && $(UP) --until "cluster programs"
+
+test-faults: ## The operator killed and answered wrongly, a sample of `make faults`; needs no cluster. ARGS="-k kills" and the like
+	@$(UP_TO_API_SERVER)
+	$(RUN) pytest tests/faults -m "not nightly" $(ARGS)
+
+faults: ## Kill the operator at every call of a model's life, and answer it wrongly; two hours, no cluster. ARGS="-k soak --soak-minutes 10" and the like
+	@$(UP_TO_API_SERVER)
+	$(RUN) pytest tests/faults $(ARGS)
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
 	@$(UP) --until "sglang environment"
