@@ -165,8 +165,10 @@ def _by_kind(rows: Sequence[Row]) -> Table:
 
 
 def _by_overhead(rows: Sequence[Row]) -> Table:
-    """3: what an idle drafter's overhead changes."""
+    """3: what an idle drafter's overhead changes, in repetitions that every overhead has."""
     found = []
+    ran = [{row["number"] for row in at(rows, overhead)} for overhead in OVERHEADS]
+    rows = [row for row in rows if row["number"] in set.intersection(*ran)]
     for engine, name in _present(rows).items():
         cells = []
         for overhead in OVERHEADS:
@@ -227,6 +229,8 @@ def _verifying(rows: Sequence[Row]) -> Table:
 
 def _percent(spread: Spread) -> str:
     low, high = 100 * spread.low, 100 * spread.high
+    if low == high:  # one repetition
+        return f"{100 * spread.mean:.1f}"
     return f"{100 * spread.mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
@@ -280,6 +284,7 @@ def record_of(result: Mapping[str, Any], name: str) -> Record:
         limits=(
             f"No engine ran. K=0 costs {100 * HEADLINE_OVERHEAD:g} % of a step, near the upper end of the "
             "published 4 to 11 % (vllm#53420, V2 without Outrider's skip). Runs take four to six minutes."
+            f"{_missing(rows)}"
         ),
         depends=DEPENDS,
         versions={"Python": python_version(), "numpy": version("numpy")},
@@ -293,6 +298,13 @@ def record_of(result: Mapping[str, Any], name: str) -> Record:
         },
         raw=f"{name}{RAW}",
     )
+
+
+def _missing(rows: Sequence[Row]) -> str:
+    """Say where overheads besides the headline's have fewer repetitions."""
+    whole = {row["number"] for row in at(rows, HEADLINE_OVERHEAD)}
+    others = {row["number"] for row in rows if row["overhead"] != HEADLINE_OVERHEAD}
+    return "" if others == whole else f" Other overheads ran {len(others)} of {len(whole)} repetitions."
 
 
 def main(arguments: Sequence[str], *, show: Callable[[str], None] = print) -> None:
