@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench import results
 from tests.bench.scale.figures import quantile, table
-from tests.bench.scale.place import REPLICAS, Operator, Place, a_place, an_operator
+from tests.bench.scale.place import REPLICAS, Operator, Place, a_place, an_operator, writes
 
 Figures = dict[str, float | None]
 _LIMIT_SECONDS = 900.0
@@ -36,11 +36,13 @@ def _creation(place: Place, operator: Operator, models: int) -> Figures:
     pushed = _until(_LIMIT_SECONDS, lambda: place.node()["since_mark"] >= REPLICAS * models)
     until = time.time()
     time.sleep(3)  # The API server writes the audit log in batches.
+    requests = place.requests(began, until)
+    print("creation, requests per model:", {k: round(v / models, 1) for k, v in requests.most_common()})
     return {
         "creation: all Deployments, s": None if deployed is None else deployed,
         "creation: all Ready and pushed, s": None if None in (ready, pushed) else until - began,
         "creation: CPU, s": operator.usage().cpu - before.cpu,
-        "creation: writes per model": place.requests(began, until)["writes"] / models,
+        "creation: writes per model": writes(requests) / models,
         "creation: longest block of the loop, s": _latest(operator, began, until),
     }
 
@@ -50,6 +52,8 @@ def _steady(place: Place, operator: Operator, models: int, seconds: float) -> Fi
     time.sleep(seconds)
     until, after, now = time.time(), operator.usage(), place.node()
     time.sleep(3)
+    requests = place.requests(began, until)
+    print("steady, requests per model:", {k: round(v / models, 1) for k, v in requests.most_common()})
     pushes = _timed(operator, "push", began, until)
     took = [seconds for seconds, _ in pushes]
     ticks = [seconds for seconds, _ in _timed(operator, "tick", began, until)]
@@ -68,7 +72,7 @@ def _steady(place: Place, operator: Operator, models: int, seconds: float) -> Fi
         / minutes,
         "steady: failed pushes": float(sum(failed for _, failed in pushes)),
         "steady: lapsed leases": float(now["lapses"] - node["lapses"]),
-        "steady: writes per model and minute": place.requests(began, until)["writes"] / models / minutes,
+        "steady: writes per model and minute": writes(requests) / models / minutes,
         "peak of memory, MiB": after.peak,
     }
 
@@ -83,7 +87,7 @@ def _restart(place: Place, models: int) -> Figures:
     return {
         "restart: all engines renewed, s": renewed,
         "restart: lapsed leases": float(after["lapses"] - before["lapses"]),
-        "restart: requests per model": place.requests(began, time.time())["requests"] / models,
+        "restart: requests per model": place.requests(began, time.time()).total() / models,
     }
 
 

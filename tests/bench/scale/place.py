@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,19 +100,28 @@ class Place:
         """Let the engines record their next push as the first one."""
         self._node.post("/mark")
 
-    def requests(self, since: float, until: float) -> dict[str, int]:
-        """Writes and all requests of the operator between two moments, by the audit log."""
-        writes = total = 0
+    def requests(self, since: float, until: float) -> Counter[str]:
+        """Requests of the operator between two moments, by verb and kind, from the audit log."""
+        found: Counter[str] = Counter()
         with (self.server.folder / "audit.log").open("rb") as log:
             for line in log:
                 event = json.loads(line)
                 if not event.get("userAgent", "").startswith("outrider/"):
                     continue
                 if since <= _seconds(event["requestReceivedTimestamp"]) < until:
-                    total += 1
                     about = event.get("objectRef") or {}
-                    writes += event["verb"] in _WRITES and about.get("resource") != "leases"
-        return {"requests": total, "writes": writes}
+                    part = f"/{about['subresource']}" if "subresource" in about else ""
+                    found[f"{event['verb']} {about.get('resource', 'other')}{part}"] += 1
+        return found
+
+
+def writes(requests: Mapping[str, int]) -> int:
+    """The number of writes, without those of Leases."""
+    return sum(
+        count
+        for name, count in requests.items()
+        if name.partition(" ")[0] in _WRITES and not name.endswith(" leases")
+    )
 
 
 def _is_ready(status: Mapping[str, Any]) -> bool:
