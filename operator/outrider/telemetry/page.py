@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from io import StringIO
 from math import isfinite
 from typing import NamedTuple
@@ -46,15 +47,13 @@ Readings = Mapping[str, Reading | Misread | None]
 def read_text(text: str, known: Readings, *, histograms: bool = False) -> Readings:
     """Parse the used lines of /metrics and skip all others.
 
-    known: the previous scrape; an unchanged line, as most are, is not parsed again.
+    known: lines that are not parsed again.
     histograms: whether those of latencies are used.
 
     Raises:
         ValueError: a line not in the text format, a line that is far too long, or far too many lines.
     """
-    used = dialects().names
-    if histograms:
-        used = (*used, *dialects().histograms)
+    used = used_names(histograms=histograms)
     # A list of all lines would take ten times the memory of a page of comments.
     lines = [line.rstrip("\n") for line in StringIO(text, newline=None) if line.startswith(used)]
     if len(lines) > MAX_SERIES:
@@ -74,6 +73,13 @@ def read_text(text: str, known: Readings, *, histograms: bool = False) -> Readin
         raise ValueError("not the text format of Prometheus")
     parsed = {line: _reading(sample) for line, sample in zip(new, samples, strict=True)}
     return {line: parsed[line] if line in parsed else known[line] for line in lines}
+
+
+@cache
+def used_names(*, histograms: bool) -> tuple[str, ...]:
+    """The beginnings of used lines. histograms: as for `read_text`."""
+    names = dialects().names
+    return (*names, *dialects().histograms) if histograms else names
 
 
 def _reading(sample: ParsedSample) -> Reading | Misread | None:

@@ -99,7 +99,8 @@ async def test_scrapes_that_cannot_be_put_together_cost_one_pod(monkeypatch: pyt
         raise ArithmeticError("a sum")
 
     monkeypatch.setattr(pod_scrape, "pod_series", first_fails)
-    engines = Engines(a=text(), b=text())
+    two = GOOD + b'vllm:generation_tokens_total{engine="1"} 5\n'
+    engines = Engines(a=page(two), b=page(two))
     async with engines.source() as source:
         found = await source.fetch(60)
     assert (usable(found), found[A]) == ({B}, Unreadable("ArithmeticError: a sum"))
