@@ -76,14 +76,16 @@ class Leader:
         self._metrics = metrics
         self._others = others
         self._store = Store(left_out=lambda reason: metrics.left_out.labels(reason).inc())
+        # A push shortly after a scrape uses its connection.
         self._http = PodHttp()
+        self._engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds, http=self._http)
         self._reconciler = Reconciler(
             cluster,
             self._store,
             settings=plan_settings(settings),
             on_external_change=self._somebody_changed,
             http=self._http,
-            engines=EngineClient(timeout_seconds=settings.engine_timeout_seconds, http=self._http),
+            engines=self._engines,
         )
         self._events = EventWriter(cluster)
         self._overspent: dict[Key, Overspent] = {}
@@ -194,13 +196,12 @@ class Leader:
     async def _tune(self) -> None:
         settings = self._settings
         fleet = StoreFleet(self._store, self._others.manages)
-        client = EngineClient(timeout_seconds=settings.engine_timeout_seconds)
         try:
-            async with open_source(settings, fleet) as source:
+            async with open_source(settings, fleet, self._http) as source:
                 self._loop = TuningLoop(
                     fleet,
                     source,
-                    Engines(client, self._versions, self._term),
+                    Engines(self._engines, self._versions, self._term),
                     self._api_server,
                     Timing(
                         tick=settings.tuning_interval_seconds,
@@ -214,7 +215,6 @@ class Leader:
             self._loop = None
             # The next loop does not know which models this one has counted.
             self._metrics.tuning.clear()
-            await client.aclose()
 
     def _somebody_changed(self, key: Key) -> None:
         self._queue.add(key)

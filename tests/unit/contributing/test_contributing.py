@@ -12,6 +12,7 @@ import pytest
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.controller.tune.metrics_source import open_source
 from outrider.runtimes.vllm.methods import ENGINE_METHODS
+from outrider.transport import PodHttp
 from outrider_protocol.methods import TRAITS, Method
 from tests.unit.tuning_loop.factories import World
 
@@ -63,7 +64,7 @@ async def test_every_metrics_source_of_the_settings_can_be_opened(kind: MetricsS
     missing = f"add {kind} to operator/outrider/controller/tune/metrics_source.py: open_source"
     opened = False
     try:
-        async with open_source(Settings(metrics_source=kind), World()):
+        async with open_source(Settings(metrics_source=kind), World(), PodHttp()):
             opened = True
     except RuntimeError:
         assert opened, missing

@@ -24,8 +24,8 @@ from outrider.controller.settings import Settings
 from outrider.controller.stored import Key
 from outrider.controller.traces import Traces
 from outrider.controller.watch import ClusterWatch
-from outrider.engine.client import EngineClient
 from outrider.plan.names import PRIVATE_KEY, control_secret
+from outrider.transport import PodHttp
 from tests.spellings import places
 from tests.unit.controller.cluster_server import ClusterServer, a_cluster_server, a_connection, until
 from tests.unit.controller.factories import a_raw_model, a_raw_pod
@@ -271,24 +271,24 @@ async def test_a_change_that_a_write_brings_back_is_reconciled_and_wakes_the_tun
         assert loops.made[0].looked == [Key("default", "m")]
 
 
-async def test_the_connections_to_engines_end_with_the_tuning_loop_that_used_them(
+async def test_the_connections_to_engines_outlive_a_failed_loop_and_end_with_the_leader(
     loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed: list[EngineClient] = []
+    closed: list[PodHttp] = []
 
-    class Engines(EngineClient):
+    class Connections(PodHttp):
         async def aclose(self) -> None:
             closed.append(self)
             await super().aclose()
 
-    monkeypatch.setattr(leader, "EngineClient", Engines)
+    monkeypatch.setattr(leader, "PodHttp", Connections)
     loops.fails.append(RuntimeError("a defect"))
     async with a_server() as server:
         async with a_reign(server, loops, restart_seconds=0.05):
             await until(lambda: len(loops.made) == 2)
-            assert len(closed) == 1
+            assert not closed
 
-        assert len(closed) == 2
+        assert len(closed) == 1
 
 
 async def test_nothing_is_reconciled_or_tuned_before_other_operators_were_looked_for(

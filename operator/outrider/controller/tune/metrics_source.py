@@ -11,11 +11,12 @@ from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import MetricsSource
+from outrider.transport import PodHttp
 
 
 @asynccontextmanager
-async def open_source(settings: Settings, fleet: Fleet) -> AsyncIterator[MetricsSource]:
-    """The source, closed at the end."""
+async def open_source(settings: Settings, fleet: Fleet, http: PodHttp) -> AsyncIterator[MetricsSource]:
+    """The source, closed at the end. http: stays open."""
     match settings.metrics_source:
         case MetricsSourceKind.PROMETHEUS:
             prometheus = PrometheusSource(
@@ -24,8 +25,7 @@ async def open_source(settings: Settings, fleet: Fleet) -> AsyncIterator[Metrics
             with closing(prometheus) as source:
                 yield source
         case MetricsSourceKind.POD_SCRAPE:
-            async with PodScrapeSource(lambda: _targets(fleet)) as source:
-                yield source
+            yield PodScrapeSource(lambda: _targets(fleet), http=http)
 
 
 def _prometheus(settings: Settings) -> PrometheusSettings:
