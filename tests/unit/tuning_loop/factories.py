@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import inf
 
 from outrider.api.annotations import Instructions, Override
 from outrider.api.launch import LaunchOrder
@@ -225,7 +226,8 @@ class World:
             self,
             Engines(engines, epochs or ScheduleVersions(), lambda: self.term),
             self,
-            Timing(tick=self.interval, push_lease=self.lease, settle=30, **self.timing),
+            # By default every tick pushes to every pod, so that a test need not move the clock.
+            Timing(self.interval, self.lease, settle=30, **{"renewals": inf, **self.timing}),
             observability=Observability(self.metrics, self.traces),
             clock=lambda: self.now,
         )

@@ -61,10 +61,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class PushReport:
-    """The results of one push, in the order of the pods."""
+    """The results of one push, in the order of the pods.
+
+    kept: pods that were not asked, because they confirmed the same content a short time ago.
+    """
 
     epoch: int
     outcomes: tuple[Confirmed | Failed, ...]
+    kept: int = 0
 
     @property
     def confirmed(self) -> tuple[Confirmed, ...]:

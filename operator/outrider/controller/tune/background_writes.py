@@ -17,7 +17,7 @@ from outrider.controller.tune.tuner_store import TunerStore
 
 log = logging.getLogger(__name__)
 
-_NUMBERS_INTERVAL_SECONDS = 10.0
+_NUMBERS_INTERVAL_SECONDS = 30.0
 """Seconds between two writes of the status if only numbers changed. Other changes are written at once."""
 MAX_EVENTS = 32
 """Maximum number of Events that wait; beyond it, the oldest are lost."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from outrider.controller.fleet import EnginePod
-from outrider.controller.tune.actuation import Failed, PushReport, push_to_all
+from outrider.controller.tune.actuation import Confirmed, Failed, PushReport, push_to_all
 from outrider.engine.client import EngineClient
 from outrider.engine.errors import EngineUnreachable, StaleTerm
 from outrider.engine.state import FastLoop
@@ -105,11 +105,21 @@ class _Confirmed:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class _Leased:
+    """The last confirmation of a pod. uid: of the pod."""
+
+    uid: str
+    fence: Fence
+    answer: Confirmed
+
+
 class PushedTables:
     """Pushes one schedule to all engines and records which pods use it. Not for concurrent use.
 
     uid: UID of the model, for its epochs.
     lease: seconds for which an engine keeps the schedule without renewal.
+    renewal: seconds from a confirmation to the next push of the same content.
     failed_k: K that failed the self-test by the knowledge of an earlier process.
     clock: unix seconds, for the moment at which a schedule was confirmed.
     """
@@ -121,6 +131,7 @@ class PushedTables:
         *,
         uid: str,
         lease: float,
+        renewal: float = 0.0,
         failed_k: frozenset[int],
         clock: Callable[[], float],
     ) -> None:
@@ -128,9 +139,11 @@ class PushedTables:
         self._epochs = epochs
         self._uid = uid
         self._lease = lease
+        self._renewal = renewal
         self._clock = clock
         self._told: dict[str, frozenset[int]] = {_EARLIER: failed_k} if failed_k else {}
         self._pods: dict[str, _Confirmed] = {}
+        self._leased: dict[str, _Leased] = {}
         self._overtaken_by: dict[str, int] = {}  # epoch that a pod had in force, once per pod
         self._plain: frozenset[str] = frozenset()  # UIDs of pods that got the last epoch without a cost model
         self.fast_loops: dict[str, FastLoop] = {}
@@ -187,10 +200,12 @@ class PushedTables:
         term: int,
         cost_model: CostModel | None = None,
         taught: Set[str] = frozenset(),
+        all_pods: bool = True,
     ) -> PushReport | None:
-        """Push a schedule to all pods. Returns None without pods.
+        """Push a schedule to the pods. Returns None without pods.
 
         taught: UIDs of the pods that take the cost model.
+        all_pods: False leaves out the pods that confirmed the same content less than `renewal` ago.
         """
         epoch = self._next_epoch(wanted, cost_model, taught)
         self.order = Push(Fence(term, epoch), wanted, self._lease, cost_model)
@@ -199,14 +214,41 @@ class PushedTables:
         self._pods = {name: known for name, known in self._pods.items() if name in present}
         self._overtaken_by = {name: at for name, at in self._overtaken_by.items() if name in present}
         if not pods:
+            self._leased = {}
             return None
-        report = await push_to_all(self._engines, pods, self.order, taught=taught, clock=self._clock)
-        self.fast_loops = {c.pod: c.fast_loop for c in report.confirmed if c.fast_loop is not None}
-        self._remember(report, wanted)
-        self._remember_self_tests(report)
-        for failed in report.failed:
+        kept = {} if all_pods else self._kept(pods, self.order.fence)
+        due = [pod for pod in pods if pod.name not in kept]
+        answers = await push_to_all(self._engines, due, self.order, taught=taught, clock=self._clock)
+        self._remember(answers, wanted)
+        for failed in answers.failed:
             self._remember_overtaking(failed, term)
+        report = _together(pods, answers, kept)
+        self._leased = {
+            pod.name: _Leased(pod.address.pod_uid, self.order.fence, outcome)
+            for pod, outcome in zip(pods, report.outcomes, strict=True)
+            if isinstance(outcome, Confirmed)
+        }
+        self.fast_loops = {c.pod: c.fast_loop for c in report.confirmed if c.fast_loop is not None}
+        self._remember_self_tests(report)
         return report
+
+    def _kept(self, pods: Sequence[EnginePod], fence: Fence) -> dict[str, Confirmed]:
+        """The confirmations that need no renewal yet, by pod."""
+        now, found = self._clock(), dict[str, Confirmed]()
+        for pod in pods:
+            last = self._leased.get(pod.name)
+            if last is None or (last.uid, last.fence) != (pod.address.pod_uid, fence):
+                continue
+            if 0 <= now - last.answer.at < self._renewal:
+                found[pod.name] = last.answer
+        return found
+
+    async def renew(self, pods: Sequence[EnginePod]) -> None:
+        """Push the last content again to the pods that confirmed it, so that it outlives this process."""
+        if self.order is not None:
+            known = [pod for pod in pods if pod.name in self._leased]
+            taught = frozenset(pod.address.pod_uid for pod in known) - self._plain
+            await push_to_all(self._engines, known, self.order, taught=taught, clock=self._clock)
 
     def _next_epoch(self, wanted: Schedule, cost_model: CostModel | None, taught: Set[str]) -> int:
         """Return a new epoch for new content, since engines refuse other content under the same fence."""
@@ -251,3 +293,9 @@ class PushedTables:
         if earlier is not None and not present <= known.keys():
             known[_EARLIER] = earlier
         self._told = known
+
+
+def _together(pods: Sequence[EnginePod], answers: PushReport, kept: Mapping[str, Confirmed]) -> PushReport:
+    """The report about all pods, in their order."""
+    outcomes = {outcome.pod: outcome for outcome in answers.outcomes} | dict(kept)
+    return PushReport(answers.epoch, tuple(outcomes[pod.name] for pod in pods), kept=len(kept))

@@ -96,6 +96,7 @@ class ModelTuner:
                     engines.versions,
                     uid=uid,
                     lease=timing.push_lease,
+                    renewal=timing.renewal,
                     failed_k=failed,
                     clock=clock,
                 )
@@ -114,6 +115,7 @@ class ModelTuner:
         self._settled_at = float("-inf")
         self._at = float("-inf")  # time of the last tick
         self._probes = 0
+        self._early = True  # whether this tick has no measurements
 
     @property
     def measured_until(self) -> float | None:
@@ -130,6 +132,12 @@ class ModelTuner:
         pods = (pod for pod in model.starting_pods if pod.drafts)
         orders = ((pod, self._sides.of(pod).pushed.order) for pod in pods)
         return tuple((pod, order) for pod, order in orders if order is not None)
+
+    async def renew(self, model: TunedModel) -> None:
+        """Renew the schedules of all pods, so that they outlive this process by a whole lease."""
+        if model.can.live_schedule:
+            sides = ((self._main, self._sides.pods(model)), (self._other, self._sides.other_pods(model)))
+            await asyncio.gather(*(side.pushed.renew(pods) for side, pods in sides))
 
     @property
     def _main(self) -> LaunchSide:
@@ -161,6 +169,8 @@ class ModelTuner:
         policy = self._continue(model)
         self._sides.follow(model)
         self._follow_clock(now)
+        # An early tick follows a change, such as an engine that started again and lost its schedule.
+        self._early = measured is None
         term, rule = self._engines.term(), self._permission(model, now)
         tick = Tick(model, policy, rule, term, now, self._timing.tick)
         live, drafting = model.can.live_schedule, self._sides.pods(model)
@@ -348,7 +358,9 @@ class ModelTuner:
         if not tick.model.can.live_schedule:
             return None
         model, taught = teaching.cost_model, teaching.pods
-        return await side.pushed.push(pods, wanted, term=tick.term, cost_model=model, taught=taught)
+        return await side.pushed.push(
+            pods, wanted, term=tick.term, cost_model=model, taught=taught, all_pods=self._early
+        )
 
     async def _probe(
         self, tick: Tick, decision: Decision | None, push: PushReport | None

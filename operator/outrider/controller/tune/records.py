@@ -33,7 +33,7 @@ def _count(outcome: TickOutcome, metrics: OwnMetrics) -> None:
         ran = "started" if probe.error is None else "failed" if probe.failed else "busy"
         metrics.probes.labels(ran).inc()
     if push is not None:
-        metrics.pushes.labels("confirmed").inc(len(push.confirmed))
+        metrics.pushes.labels("confirmed").inc(len(push.confirmed) - push.kept)
         metrics.pushes.labels("failed").inc(len(push.failed))
 
 

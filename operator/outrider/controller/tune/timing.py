@@ -12,6 +12,7 @@ class Timing:
     tick: float  # time from one tick to the next
     push_lease: float  # time for which an engine keeps a pushed schedule without renewal
     settle: float  # time for which the tuner holds after the ready pods changed, so that the load can spread
+    renewals: float = 3.0  # pushes of the same content within the time of a lease
     rest: float = 1.0  # time between two rounds of early ticks, and between the first two ticks
     early_tick: float = 3.0  # minimum time between two early ticks of one model, however often it changes
     starting_push: float = 1.0
@@ -21,8 +22,14 @@ class Timing:
     write: float = 20.0
     """Timeout of a background write. The next tick repeats a status or a state; an Event is lost."""
     stop: float = 3.0  # timeout of the last writes when the loop stops
+    last_renewals: float = 2.0  # timeout of the renewals of all pushes when the loop stops
     cpu: float = 0.5
     """CPU time that one tick of one model may take. A usual tick with one pod takes about 3 ms."""
+
+    @property
+    def renewal(self) -> float:
+        """Minimum seconds from a confirmed push to its renewal, which comes with the next tick."""
+        return self.push_lease / self.renewals - self.tick / 2
 
     @property
     def max_sample_age(self) -> float:

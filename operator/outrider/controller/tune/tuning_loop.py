@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from outrider.api.reasons import EventReason
@@ -33,6 +34,8 @@ _CLOCK_SLACK_SECONDS = 2.0
 """Maximum difference between the clocks of the operator and of the metrics source."""
 _CPU_SHARE = 0.05
 """Ratio of one CPU for a model whose ticks take more than that."""
+_MODELS_AT_ONCE = 32
+"""Models whose pushes a loop that ends renews at the same time, so that it keeps its timeouts."""
 _PASSING_FAILURES = 2
 """Failures in a row that are not reported; from the next one on, the status reports them."""
 
@@ -101,7 +104,7 @@ class TuningLoop:
         self._asked.set()
 
     async def run(self) -> None:
-        """Resume, then tick until cancelled at a steady pace; then save the tuner state.
+        """Resume, then tick until cancelled at a steady pace; then renew all pushes, and save the state.
 
         A slow tick delays the next one and never overlaps it.
         """
@@ -281,7 +284,7 @@ class TuningLoop:
         return _Tuned(model, TunerReport.continued(model.status), store, writes)
 
     async def _close_all(self) -> None:
-        closing = (self._close(tuned) for tuned in self._tuned.values())
+        closing = (self._renew_all(), *(self._close(tuned) for tuned in self._tuned.values()))
         try:
             async with asyncio.timeout(self._timing.stop):
                 failures = await asyncio.gather(*closing, return_exceptions=True)
@@ -290,6 +293,22 @@ class TuningLoop:
             return
         for failure in filter(None, failures):
             log.warning("a tuner state was not written: %s", failure)
+
+    async def _renew_all(self) -> None:
+        """Renew all pushes, because the next leader takes a while until it pushes.
+
+        It ends in time whatever engines do, so that the writes and the end of the process are not late.
+        """
+        slots = asyncio.Semaphore(_MODELS_AT_ONCE)
+
+        async def renew(tuned: _Tuned) -> None:
+            async with slots:
+                if tuned.tuner is not None:
+                    await tuned.tuner.renew(tuned.model)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.last_renewals):
+                await asyncio.gather(*(renew(tuned) for tuned in self._tuned.values()))
 
     async def _close(self, tuned: _Tuned) -> None:
         tuned.store.stop()
