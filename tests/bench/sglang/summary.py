@@ -22,9 +22,9 @@ def summary(rows: Sequence[Row], phases: Sequence[Phase]) -> Sums:
     repeats = sorted({int(str(row["repeat"])) for row in rows})
     found: Sums = []
     for phase in phases:
-        held = [_best(rows, phase, repeat) for repeat in repeats]
-        known = [one for one in held if one[1] > 0]
-        best = {n: one if one[1] > 0 or not known else known[0] for n, one in enumerate(held)}
+        held = {repeat: _best(rows, phase, repeat) for repeat in repeats}
+        known = [one for one in held.values() if one[1] > 0]
+        best = {n: one if one[1] > 0 or not known else known[0] for n, one in held.items()}
         for arm in arms:
             rates = {repeat: _rate(rows, phase, arm, repeat) for repeat in repeats}
             gains = [rates[n] / best[n][1] - 1.0 for n in repeats if best[n][1] > 0]

@@ -43,6 +43,12 @@ def test_repeats_without_fixed_k_are_compared_with_those_of_the_first() -> None:
     assert "two loads" in text([found])
 
 
+def test_the_first_repeat_may_have_another_number() -> None:
+    rows = [row | {"repeat": 1} for row in every_k({3: (100.0, 300.0)})]
+    (found,) = summary([*rows, driven(1, 220.0)], [PHASE])
+    assert found["gains"] == [0.1]
+
+
 @pytest.mark.parametrize("engine", plan.STEP_TIMES)
 def test_the_simulated_engine_takes_the_settings(engine: str) -> None:
     settings = Settings.model_validate(plan.settings(engine, 2.0, seed=1))
