@@ -62,13 +62,13 @@ class Layout:
             return None
         if text.count("\n") > _MAX_LINES:
             return None
-        places = self._places
+        places, used = self._places, used_names(histograms=histograms)
         values = array("d", (nan,)) * len(self.series)
         for line in text.split("\n"):
             series, _, number = line.rpartition(" ")
             place = places.get(series)
             if place is None:
-                if _may_be_used(line.partition("{")[0], histograms):
+                if _may_be_used(line.partition("{")[0], used):
                     return None
             elif place != _UNUSED:
                 if "_" in number:
@@ -130,8 +130,8 @@ def _pair(engine: Engine, key: SeriesKey) -> tuple[Engine, SeriesKey]:
 
 
 @lru_cache(maxsize=4096)
-def _may_be_used(beginning: str, histograms: bool) -> bool:
-    return beginning.startswith(used_names(histograms=histograms))
+def _may_be_used(beginning: str, used: tuple[str, ...]) -> bool:
+    return beginning.startswith(used)
 
 
 def _finite(number: str) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from io import StringIO
 from math import isfinite
 from typing import NamedTuple
@@ -75,7 +74,6 @@ def read_text(text: str, known: Readings, *, histograms: bool = False) -> Readin
     return {line: parsed[line] if line in parsed else known[line] for line in lines}
 
 
-@cache
 def used_names(*, histograms: bool) -> tuple[str, ...]:
     """The beginnings of used lines. histograms: as for `read_text`."""
     names = dialects().names
