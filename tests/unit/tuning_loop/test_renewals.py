@@ -30,6 +30,13 @@ async def until(engine: FakeEngine, puts: int) -> None:
             await asyncio.sleep(0.001)
 
 
+async def until_confirmed(world: World, count: int) -> None:
+    """Only a confirmed push is renewed. An engine counts it before its answer is read."""
+    async with asyncio.timeout(30):
+        while world.own_metric("outrider_operator_pushes_total", outcome="confirmed") != count:
+            await asyncio.sleep(0.001)
+
+
 async def test_a_lease_of_60_s_is_renewed_every_20_s(engines: EngineClient) -> None:
     engine = FakeEngine()
     async with serving(engine) as pods:
@@ -120,8 +127,7 @@ async def test_a_leader_that_ends_renews_every_lease(engines: EngineClient) -> N
         world = World(models, timing={**RENEWALS, "rest": 0.001}, interval=3600.0, lease=36_000.0)
         with world.loop(engines) as loop:
             running = asyncio.create_task(loop.run())
-            await until(first, 1)
-            await until(second, 1)
+            await until_confirmed(world, 2)
             before = (first.puts, second.puts)
             running.cancel()
             with suppress(asyncio.CancelledError):
