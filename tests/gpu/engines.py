@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -84,12 +84,12 @@ class Fleet:
         for arm in [arm for arm in self.running if arm not in wanted]:
             self.end(arm)
         missing = [arm for arm in wanted if arm not in self.running and arm not in self.failed]
-        if self.place.side_by_side:
-            with ThreadPoolExecutor(max(1, len(missing))) as pool:
-                list(pool.map(lambda arm: self._start(arm, alone=len(wanted) == 1), missing))
-        else:
-            for arm in missing:
-                self._start(arm, alone=True)
+        together = len(missing) if self.place.side_by_side else 1
+        alone = len(wanted) == 1 or not self.place.side_by_side
+        with ThreadPoolExecutor(max(1, together)) as pool:
+            # Only this thread writes down what started, because the results are written with it.
+            for start in as_completed([pool.submit(self._start, arm, alone=alone) for arm in missing]):
+                self._remember(*start.result())
         for arm in arms:
             if arm in self.failed:
                 raise self.failed.pop(arm)
@@ -106,21 +106,31 @@ class Fleet:
         for arm in list(self._stacks):
             self.end(arm)
 
-    def _start(self, arm: Arm, *, alone: bool) -> None:
-        folder = self.folder / arm.name.lower()
+    def _start(
+        self, arm: Arm, *, alone: bool
+    ) -> tuple[Arm, ExitStack, tuple[Engine, Started] | AssertionError | ValueError]:
+        """The arm, what ends it, and the engine or why there is none."""
+        folder, stack = self.folder / arm.name.lower(), ExitStack()
         began = time.monotonic()
         try:
             rendered = launch(arm, self.models, self.place)
-            stack = self._stacks[arm] = ExitStack()
             engine = stack.enter_context(started(self, folder, rendered))
         except (AssertionError, ValueError) as error:
-            self.failed[arm] = error
-            return
+            return arm, stack, error
         seconds = round(time.monotonic() - began, 1)
         log = read_start(engine.log_file.read_text(errors="replace"))
-        self.running[arm] = engine
-        self.starts[arm] = Started(seconds, alone, tuple(rendered.flags), log, engine.first_state)
-        self.started()
+        start = Started(seconds, alone, tuple(rendered.flags), log, engine.first_state)
+        return arm, stack, (engine, start)
+
+    def _remember(
+        self, arm: Arm, stack: ExitStack, found: tuple[Engine, Started] | AssertionError | ValueError
+    ) -> None:
+        if isinstance(found, tuple):
+            self._stacks[arm] = stack
+            self.running[arm], self.starts[arm] = found
+            self.started()
+        else:
+            self.failed[arm] = found
 
 
 @contextmanager

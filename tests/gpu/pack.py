@@ -33,52 +33,20 @@ from tests.gpu.fatbin import leave_one
 OUTPUT = Path("out/gpu-pack")
 PRESENT = ("torch", "torchvision", "torchaudio", "triton", "transformers", "tokenizers", "safetensors")
 PRESENT_TOO = (
-    *(
-        "aiohttp",
-        "contourpy",
-        "cuda-bindings",
-        "cuda-core",
-        "cuda-pathfinder",
-        "einops",
-        "fonttools",
-        "fsspec",
-        "grpcio",
-        "hf-xet",
-        "huggingface-hub",
-        "jinja2",
-        "llvmlite",
-        "lxml",
-    ),
-    *(
-        "matplotlib",
-        "kiwisolver",
-        "ml-dtypes",
-        "networkx",
-        "ninja",
-        "numba",
-        "numpy",
-        "opencv-python-headless",
-        "pandas",
-        "pillow",
-    ),
-    *("protobuf", "psutil", "scipy", "sentencepiece", "setuptools", "sympy", "tiktoken", "uvloop"),
+    *("aiohttp", "contourpy", "cuda-bindings", "cuda-core", "cuda-pathfinder", "einops"),
+    *("fonttools", "fsspec", "grpcio", "hf-xet", "huggingface-hub", "jinja2", "kiwisolver"),
+    *("llvmlite", "lxml", "matplotlib", "ml-dtypes", "networkx", "ninja", "numba", "numpy"),
+    *("opencv-python-headless", "pandas", "pillow", "protobuf", "psutil", "scipy"),
+    *("sentencepiece", "setuptools", "sympy", "tiktoken", "uvloop"),
 )
 """Packages of a machine that is prepared for torch and transformers, beside those that begin with
 `PRESENT_PREFIX`."""
 PRESENT_PREFIX = "nvidia-"
 OPTIONAL = (
-    *("cuda-python", "fastsafetensors", "flashinfer-python", "humming-kernels", "instanttensor"),
-    *(
-        "nccl-extensions",
-        "nccl4py",
-        "obstore",
-        "pynvvideocodec",
-        "quack-kernels",
-        "tilelang",
-        "tokenspeed-mla",
-        "tokenspeed-triton",
-    ),
-    *("torchcodec", "z3-solver"),
+    *("cuda-python", "fastsafetensors", "flashinfer-python", "humming-kernels"),
+    *("instanttensor", "nccl-extensions", "nccl4py", "obstore", "pynvvideocodec"),
+    *("quack-kernels", "tilelang", "tokenspeed-mla", "tokenspeed-triton", "torchcodec"),
+    *("z3-solver",),
 )
 """Kernels and loaders that vLLM imports only where a launch wants them. What the check starts wants none."""
 WITHOUT = (
