@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
+from itertools import cycle, repeat
 from pathlib import Path
 
 import httpx
@@ -19,7 +19,7 @@ from tests.contract.answers import PROMPTS, TOKENS, Answer, answers_together, co
 from tests.contract.engine import DRAFT_MODEL, SERVED_NAME, Engine, Launch, running_engine, write_limits
 from tests.contract.equality import assert_equal_up_to_noise
 from tests.contract.gaps import push
-from tests.contract.measuring import Samples, scrape, settled
+from tests.contract.measuring import Samples, scrape, settled, sometime
 from tests.contract.v2 import ASYNCHRONOUS, CANDIDATES, SYNCHRONOUS, a_launch, is_asynchronous
 
 pytestmark = pytest.mark.contract
@@ -92,16 +92,26 @@ def counted_with(
     return counted
 
 
+def counted_of_a_shared_batch(
+    engine: Engine, plain: Sequence[Answer], fields: Sequence[Mapping[str, object]], name: str
+) -> Samples:
+    """As ``counted_with``, from the first try in which a request with a limit met one without.
+
+    On a busy machine the first request can end before the others arrive.
+    """
+    tries = (counted_with(engine, plain, fields, name) for _ in repeat(None))
+    return sometime(tries, lambda counted: counted.total(LIMITED) > 0)[-1]
+
+
 def test_a_request_without_drafts_and_one_with_share_a_batch(
     launched: Engine, term: int, plain: list[Answer], request: pytest.FixtureRequest
 ) -> None:
     push(launched, term, 1, 3)
-    counted = counted_with(launched, plain, [limited_to(0), {}], request.node.callspec.id)
+    counted = counted_of_a_shared_batch(launched, plain, [limited_to(0), {}], request.node.callspec.id)
     assert is_asynchronous(launched) == request.node.callspec.id.endswith(ASYNCHRONOUS)
     drafted, together = counted.by(DRAFTED, "position"), {"batch": "2-3", "k": "3"}
     assert set(drafted) == {"0", "1", "2"}
     steps = counted.total("outrider:steps_total", **together)
-    assert steps > 0, "they never shared a batch"
     assert counted.by(LIMITED, "position", **together) == dict.fromkeys("012", steps)
     # Of two requests one drafts. The step of a prompt and the one after it may have fewer.
     assert counted.total(DRAFTED, position="0", **together) <= steps
@@ -124,7 +134,7 @@ def test_a_request_with_fewer_drafts_counts_apart(
 ) -> None:
     push(launched, term, 1, 3)
     name = f"few_{request.node.callspec.id}"
-    counted = counted_with(launched, plain, [limited_to(1), {}, {}], name)
+    counted = counted_of_a_shared_batch(launched, plain, [limited_to(1), {}, {}], name)
     assert set(counted.by(LIMITED_DRAFTS, "position")) == {"0"}
     assert set(counted.by(LIMITED, "position")) == {"1", "2"}
     # A step of that request alone drafts one token, so its drafts count with K=1.
