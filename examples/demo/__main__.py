@@ -13,6 +13,7 @@ from rich.console import Console
 
 from examples.demo import control, report, stand_ins
 from examples.demo.arms import Example
+from examples.demo.beside_record import Published
 from examples.demo.outcome import result
 from examples.demo.phases import ANSWER_TOKENS, FEWEST_PROMPTS, Durations
 from examples.demo.result import Conditions, Result
@@ -77,7 +78,7 @@ def main(
     output.mkdir(parents=True, exist_ok=True)
     written = [found.write(output), *report.write(found, output)]
     console = Console()
-    console.print(*summary(found), sep="\n")
+    console.print(*summary(found, Published.newest()), sep="\n")
     console.print(
         "Written: " + ", ".join(str(path) for path in written), markup=False, highlight=False, soft_wrap=True
     )
@@ -141,7 +142,7 @@ async def _conditions(cluster: Cluster, example: Example, traffic: Traffic, when
         largest_k=example.largest_k,
         candidates=list(spec.candidates()),
         static_schedule=str(spec.static_schedule()),
-        computed=f"computed on {'GPUs' if example.wants_gpus else 'this CPU'}",
+        on_gpus=example.wants_gpus,
     )
 
 

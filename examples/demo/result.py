@@ -70,8 +70,12 @@ class Conditions(Surroundings):
     largest_k: int
     candidates: list[int]
     static_schedule: str
-    computed: str
-    """Where, such as ``computed on this CPU``."""
+    on_gpus: bool
+
+    @property
+    def computed(self) -> str:
+        """Where."""
+        return f"computed on {'GPUs' if self.on_gpus else 'this CPU'}"
 
 
 class Durations(Record):

@@ -1,4 +1,4 @@
-"""The last thing on the screen: tokens per second of every arm, phase by phase, and what they come to."""
+"""The last thing on the screen: tokens per second of every arm by phase, and gains beside the record's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from examples.demo import beside_record
+from examples.demo.beside_record import Published
 from examples.demo.phases import Arm
 from examples.demo.report import TOO_FEW, headline, number
 from examples.demo.result import OwnPhase, Result, Simulated
@@ -18,12 +20,25 @@ OWN_HEADINGS = ("phase", "Outrider, after learning", "Outrider, with learning")
 LAST_HEADINGS = ("mean K", "acceptance")
 
 
-def summary(result: Result) -> Iterator[RenderableType]:
-    """What was computed, with its headline. What is simulated has a table of its own."""
+def summary(result: Result, published: Published) -> Iterator[RenderableType]:
+    """What was computed, with its headline. What is simulated has a table of its own.
+
+    Engines on GPUs get no rows of the record, which is of a CPU.
+    """
     yield _computed(result)
     if result.simulated is not None:
         yield _simulated(result.simulated)
     yield Text(headline(result))
+    if not result.conditions.on_gpus:
+        yield _beside_record(result, published)
+
+
+def _beside_record(result: Result, published: Published) -> Table:
+    title = f"Gain of Outrider, and of the published runs ({published.name}, commit {published.commit})"
+    table = Table(*beside_record.HEADINGS, title=title, title_justify="left", show_edge=False)
+    for row in beside_record.rows(result, published):
+        table.add_row(*row)
+    return table
 
 
 def _computed(result: Result) -> Table:

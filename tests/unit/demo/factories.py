@@ -144,7 +144,7 @@ def some_conditions() -> Conditions:
         largest_k=5,
         candidates=[0, 1, 2, 3, 5],
         static_schedule="8:3,*:0",
-        computed="computed on this CPU",
+        on_gpus=False,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from rich.table import Table
 
 from examples.demo import report
+from examples.demo.beside_record import ROWS, Published
 from examples.demo.phases import TRACE, Arm
 from examples.demo.picture import draw
 from examples.demo.result import ArmStretch, Result
@@ -16,6 +17,8 @@ from examples.demo.summary import summary
 from examples.kit.records import Count
 from tests.unit.demo.factories import a_result, a_simulated_lap
 from tests.unit.pictures.kit import Tags, without_drawing
+
+PUBLISHED = Published("a-record", "abc1234", dict.fromkeys(ROWS, (1.0, 1.1)))
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def test_noise_of_a_run_is_in_the_headline_of_the_page_and_of_the_screen() -> No
     assert len(gains) == 2
     assert all(float(low) < float(value) < float(high) for value, low, high in gains)
     assert escape(report.headline(found)) in report.html(found)
-    assert report.headline(found) in [str(part) for part in summary(found)]
+    assert report.headline(found) in [str(part) for part in summary(found, PUBLISHED)]
 
 
 def test_an_arm_of_which_too_little_was_seen_has_no_figure_and_the_page_says_where() -> None:
@@ -110,9 +113,17 @@ def test_the_page_labels_both_parts() -> None:
 
 
 def test_the_summary_labels_both_parts() -> None:
-    parts = summary(a_result(lap=a_simulated_lap()))
+    parts = summary(a_result(lap=a_simulated_lap()), PUBLISHED)
     titles = [str(part.title) for part in parts if isinstance(part, Table)]
     assert titles == [
         "Tokens per second, computed on this CPU; ± 95 %",
         f"Tokens per second. {SIMULATED}; ± 95 %",
+        "Gain of Outrider, and of the published runs (a-record, commit abc1234)",
     ]
+
+
+def test_gains_on_gpus_are_not_put_beside_those_on_a_cpu() -> None:
+    found = a_result()
+    on_gpus = found.conditions.model_copy(update={"on_gpus": True})
+    parts = summary(found.model_copy(update={"conditions": on_gpus}), PUBLISHED)
+    assert len([part for part in parts if isinstance(part, Table)]) == 1
