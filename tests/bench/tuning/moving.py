@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from outrider.performance.step_time import StepTime, read_formula
@@ -81,7 +82,7 @@ def _parts(
             loads = (closed(4, CODE, "4"), closed(20, CODE, "20"), closed(20, PROSE, "20 prose"))
             return loads, Plant(step, limits, slowness=(1.0, 1.0, 2.0)), 3, 5.0
         case "idle_tax":
-            taxed = StepTime(*(getattr(step, f) for f in StepTime.__slots__[:6]), idle_tax=0.2)
+            taxed = replace(step, idle_tax=0.2)
             loads = (
                 closed(24, PROSE, "24 prose"),
                 closed(4, PROSE, "4 prose"),

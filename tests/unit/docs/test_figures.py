@@ -85,32 +85,6 @@ def test_the_picture_of_the_first_screen_is_what_its_script_draws_of_its_record(
     assert said == [rate for phase in module.PHASES for rate in module.rates()[phase].values()]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        cells(line)
-        for line in section(COMPARISON, "The policies by simulation, older tuner").splitlines()
-        if line.startswith("| ") and re.search(r"\d", line)
-    ],
-)
-def test_a_figure_of_the_simulation_stands_in_the_row_of_its_record(row: list[str]) -> None:
-    name, *figures = row
-    wanted = {"Outrider with a startup profile": "**with a map**", "Outrider without": "mean regret, whole"}
-    start = wanted.get(name, name.split(":")[0])
-    tables = RECORDS["2026-11-23-tuning-rule"]["tables"]
-    (found,) = (
-        r
-        for t in (tables[0], tables[2])
-        for r in t["rows"]
-        if r[0].startswith(start)
-        and "%" in r[1]
-        and ";" not in r[0]
-        and (start != "**with a map**" or r[0] == start)
-    )
-    for figure, cell in zip(figures, found[1:], strict=True):
-        assert cell.strip("*").startswith(figure)
-
-
 def test_the_picture_of_the_dashboard_is_what_its_script_draws_of_its_record() -> None:
     module = program_of_the_site("dashboard")
     assert module.PICTURE.read_text() == module.picture()
