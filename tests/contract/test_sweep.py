@@ -4,14 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 from outrider.engine.state import EngineState, StepTime
-from tests.contract.engine import CANDIDATES, STATIC_TABLE, Engine, running_engine
-from tests.contract.measuring import scrape
+from outrider.tuning.cost_model import next_cost_model
+from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
+from outrider.tuning.policy import Policy
+from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
+from outrider.tuning.tuner import decide
+from outrider_protocol.schedule import Schedule
+from tests.contract.engine import CANDIDATES, MAX_NUM_SEQS, STATIC_TABLE, Engine, running_engine
+from tests.contract.fast_loops import push_cost_model
+from tests.contract.measuring import run_streams, scrape, settled
 from tests.contract.twin import pace, twin_launch
 
 pytestmark = pytest.mark.contract
@@ -90,3 +99,25 @@ def test_metrics_tell_how_large_it_is(swept: Engine) -> None:
 def test_nothing_of_it_is_left_when_the_engine_serves(swept: Engine) -> None:
     assert (swept.first_state["schedule"], swept.first_state["source"]) == (STATIC_TABLE, "Static")
     assert (swept.counter("vllm:num_requests_running"), swept.counter("vllm:num_requests_waiting")) == (0, 0)
+
+
+def test_its_map_chooses_k_from_the_first_request_on(swept: Engine, term: int) -> None:
+    """The operator makes the cost model of the first push from the map, before any step of a request."""
+    state = EngineState.model_validate(swept.first_state)
+    cells = tuple(
+        MapCell(c.batch_size, c.num_speculative_tokens, c.context_tokens, c.step_seconds, c.error)
+        for c in state.step_times
+    )
+    policy = Policy(CANDIDATES, MAX_NUM_SEQS)
+    before = TunerState.start(Schedule.constant(max(CANDIDATES)), policy)
+    tick = TickContext([], before, policy=policy, now=0.0, step_times=StepTimeProfile(cells))
+    decision = decide(tick)
+    model = next_cost_model(None, decision)
+    assert model is not None
+    assert state.fast_loop is not None
+    model = replace(model, revision=state.fast_loop.revision)
+    assert push_cost_model(swept, term, 1, model, schedule_k=max(CANDIDATES))["active"]
+    unused = scrape(swept)
+    tokens = run_streams(swept, streams=4, requests=1, max_tokens=60, name="first")
+    counted = settled(swept, before=unused, tokens=tokens)
+    assert counted.total("outrider:fast_loop_steps_total") == counted.total("outrider:steps_total") > 0

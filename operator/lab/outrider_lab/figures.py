@@ -17,6 +17,8 @@ SETTLING_SECONDS = 120.0
 """From the start of a phase; regret after it is the steady one."""
 LOSS_SECONDS = 120.0
 """Traffic over which a loss against no speculation counts."""
+REPORTED_SECONDS = 60.0
+"""Time that a reported speedup is of, where engines choose K: the half-life of what the tuner counts then."""
 RECOVERY_SECONDS = 30.0
 """Time over which goodput must reach `RECOVERED` of the optimum."""
 RECOVERED = 0.95
@@ -130,7 +132,7 @@ def figures(run: Replay, truth: Truth) -> Figures:
     steady_seconds = sum(end - begin for begin, end in steady)
     steady_changes = sum(any(b < at < e for b, e in steady) for at in changes)
     end = truth.phases[-1].ended_at
-    reported = _reported(run.steps, truth)
+    reported = _reported(run.steps, curve, truth)
     return Figures(
         goodput=float(curve.goodput(0.0, end)),
         regret=float(np.mean(regrets)) if regrets else None,
@@ -225,16 +227,25 @@ def covered(speedup: Speedup, truth: float) -> bool:
     return speedup.low - 1e-9 <= truth <= speedup.high + 1e-9
 
 
-def _reported(steps: Sequence[Step], truth: Truth) -> list[tuple[Speedup, float]]:
-    """Return every reported speedup, with the true one if it is known."""
+def _reported(steps: Sequence[Step], ran: Curve, truth: Truth) -> list[tuple[Speedup, float]]:
+    """Return every reported speedup, with the true one if it is known.
+
+    It is known where batches stay, because a report is of the current batch size. Of engines that chose K at
+    each step it is what they really ran in `REPORTED_SECONDS`, over a launch without a drafter. Of others it
+    is that of the schedule's K in this phase.
+    """
     pairs = []
     for step in steps:
         if step.speedup is None:
             continue
         index = _phase_at(truth, step.at)
         ratio = truth.speedups.get((index, step.schedule.k_at_mean(truth.phases[index].load)))
-        if ratio is not None:
-            pairs.append((step.speedup, ratio))
+        if ratio is None:
+            continue
+        if step.follows:
+            span = (max(0.0, step.at - REPORTED_SECONDS), step.at)
+            ratio = float(ran.goodput(*span) / truth.unspeculated.goodput(*span))
+        pairs.append((step.speedup, ratio))
     return pairs
 
 

@@ -18,6 +18,7 @@ class Step:
     schedule: Schedule
     speedup: Speedup | None
     batch_size: float | None  # of the pods at that time; None while all idle
+    follows: bool = False  # engines chose K at each step, in place of the schedule
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def replay(fleet: Fleet, tuner: Tuner, *, horizon: float, interval: float, first
             continue
         tick = fleet.advance(now, action.schedule, action.probe, action.cost_model)
         spans += tick.spans
+        follows = action.cost_model is not None
         action = tuner.tick(tick.observations, now)
-        steps.append(Step(now, action.schedule, action.speedup, tick.batch_size))
+        steps.append(Step(now, action.schedule, action.speedup, tick.batch_size, follows))
     return Replay(tuple(spans), tuple(steps), first_tick)

@@ -52,13 +52,9 @@ def report(proposal: Proposal, context: TickContext, before: Schedule) -> Decisi
         probe=proposal.probe,
         acceptance=pooled_acceptance(context.windows),
         acceptance_collapsed=state.learning.acceptance_collapsed,
+        cost_model=partial(cost_model_of, context),
     )
-    if context.readings.bin is None:
-        return decision
-    decision = replace(decision, outlook=_outlook(context))
-    if context.in_force is not None:
-        return decision
-    return replace(decision, cost_model=partial(cost_model_of, context))
+    return decision if context.readings.bin is None else replace(decision, outlook=_outlook(context))
 
 
 def _with_changed_rows(proposal: Proposal, context: TickContext, before: Schedule) -> Proposal:

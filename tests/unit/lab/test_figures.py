@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,6 +43,15 @@ def a_run(found: Sequence[Span], *steps: Step) -> Replay:
 
 def step(at: float, schedule: Schedule = K1, *, speedup: Speedup | None = None) -> Step:
     return Step(at, schedule, speedup, batch_size=8.0)
+
+
+def test_a_reported_speedup_of_engines_that_choose_k_is_held_against_what_they_ran_in_a_minute() -> None:
+    """Half of that minute at 100 tokens per second, half at 200; a launch without a drafter has 100."""
+    reported = Speedup(1.5, 1.4, 1.6, Reference.PROBE, measured_at=0.0)
+    choosing = replace(step(100.0, speedup=reported), follows=True)
+    run, possible = spans((70, 100), (50, 200)), truth((120, 200))
+    assert figures(a_run(run, choosing), possible).coverage == 1.0
+    assert figures(a_run(run, replace(choosing, follows=False)), possible).coverage == 0.0
 
 
 def test_regret_counts_after_120_s_and_the_overall_one_from_the_start() -> None:

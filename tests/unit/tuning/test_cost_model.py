@@ -8,9 +8,10 @@ from math import log
 
 import pytest
 
-from outrider.tuning.cost_model import materially_differs
+from outrider.tuning.cost_model import materially_differs, next_cost_model
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.acceptance import Profile
+from outrider.tuning.estimate.step_time_profile import StepTimeProfile
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
@@ -25,6 +26,7 @@ from tests.unit.tuning.factories import (
     a_start,
     an_exact_window,
     run,
+    true_goodput,
     true_step,
     with_parts,
 )
@@ -57,6 +59,60 @@ def test_what_was_measured_for_a_while_is_known_within_its_own_error() -> None:
 
 def test_without_a_measurement_there_is_no_cost_model() -> None:
     assert run(a_start(), ticks=1)[-1].cost_model() is None
+
+
+def test_a_profile_makes_the_first_cost_model_before_any_measurement() -> None:
+    found = the_model(run(a_start(), ticks=1, step_times=a_map())[-1])
+    for batch in (1, 8, 32):
+        truth = [true_step(batch, k) / true_step(batch, 0) for k in CANDIDATES]
+        assert ratios(found, batch) == pytest.approx(truth, rel=0.1)
+
+
+def test_the_first_cost_model_allows_every_k_where_the_profile_compared_some() -> None:
+    found = the_model(run(a_start(k=1), ticks=1, step_times=a_map())[-1])
+    assert found.limits.k_at(8) == found.limits.k_at(64) == max(CANDIDATES)
+
+
+def test_a_profile_of_small_batches_alone_makes_no_first_cost_model() -> None:
+    small = StepTimeProfile(tuple(cell for cell in a_map().cells if cell.batch_size <= 4))
+    assert run(a_start(), ticks=1, step_times=small)[-1].cost_model() is None
+
+
+def test_a_profile_of_one_k_makes_no_first_cost_model() -> None:
+    one = StepTimeProfile(tuple(cell for cell in a_map().cells if cell.k == 3))
+    assert run(a_start(), ticks=1, step_times=one)[-1].cost_model() is None
+
+
+def test_a_limit_on_latency_waits_for_the_first_measurement() -> None:
+    policy = a_policy(inter_token_latency_limit=0.05)
+    context = TickContext([], a_start(policy=policy), policy=policy, now=5.0, step_times=a_map())
+    assert decide(context).cost_model() is None
+
+
+def test_a_tuner_that_was_restored_gives_a_cost_model_within_the_limits_of_before() -> None:
+    """No pod says how full its KV cache is, so K does not rise over the schedule."""
+    state = run(a_start(k=1), Engine(8.0), ticks=60, step_times=a_map())[-1].state
+    decision = decide(TickContext([], state, policy=a_policy(), now=700.0, step_times=a_map()))
+    found = the_model(decision)
+    assert all(found.limits.k_at(batch) <= state.schedule.k_at(batch) for batch in a_policy().bins)
+
+
+def test_the_first_cost_model_holds_until_something_is_measured() -> None:
+    first, second = run(a_start(), ticks=2, step_times=a_map())
+    model = next_cost_model(None, first)
+    assert model is not None
+    assert next_cost_model(model, second) is model
+
+
+def test_a_few_slow_steps_of_the_first_window_do_not_refute_the_profile() -> None:
+    """An engine that chooses K drafts other K now and then, and one such step may wait for something."""
+    cells = (
+        a_cell(batch=8.0, k=3, goodput=true_goodput(8.0, 3), seconds=20.0),
+        a_cell(batch=8.0, k=5, goodput=true_goodput(8.0, 5) / 20.0, seconds=1.0),
+    )
+    window = an_exact_window(*cells, at=30.0, batch=8.0)
+    context = TickContext([window], a_start(), policy=a_policy(), now=30.0, step_times=a_map())
+    assert the_model(decide(context)).limits.k_at(64) == max(CANDIDATES)
 
 
 def test_engines_that_do_not_count_their_steps_get_none() -> None:

@@ -163,6 +163,17 @@ async def test_the_status_says_that_a_map_is_known_and_the_law_has_it_for_its_fi
     assert len(first.cells) == len(CELLS)
 
 
+async def test_the_first_push_to_an_engine_with_a_map_has_a_cost_model(engines: EngineClient) -> None:
+    """Also where the operator was waiting for its first pod, and no metrics source was asked yet."""
+    engine = FakeEngine("a", step_times=CELLS, max_num_seqs=8, fast_loop={})
+    async with serving(engine) as pods:
+        model = a_model(*pods)
+        world = World([replace(model, policy=replace(model.policy, max_num_seqs=8))])
+        with world.loop(engines) as loop:
+            await loop.resume()
+    assert (engine.epoch, engine.cost_model is not None) == (1, True)
+
+
 async def test_a_map_that_makes_no_sense_is_none_and_the_engine_is_tuned(engines: EngineClient) -> None:
     async with serving(FakeEngine("a", step_times=[{"batchSize": 0}])) as pods:
         world = World([a_model(*pods)])

@@ -98,19 +98,25 @@ class Law:
         self.decisions: list[Decision] = []
 
     def begin(self) -> Action:
-        """Return the static schedule, as far as the candidates allow."""
-        return Action(self._state.schedule)
+        """Return the first push: the static schedule, and the cost model of what engines measured."""
+        decision = self._decide((), 0.0)
+        if self._teaches:
+            self._cost_model = next_cost_model(None, decision)
+        return Action(self._state.schedule, cost_model=self._cost_model)
 
     def tick(self, observations: Sequence[Observation], now: float) -> Action:
         """One decision."""
-        decision = decide(
-            TickContext(observations, self._state, policy=self._policy, now=now, step_times=self._step_times)
-        )
+        decision = self._decide(observations, now)
         self._state = decision.state
         self.decisions.append(decision)
         if self._teaches:
             self._cost_model = next_cost_model(self._cost_model, decision)
         return Action(decision.schedule, decision.probe, decision.speedup, self._cost_model)
+
+    def _decide(self, observations: Sequence[Observation], now: float) -> Decision:
+        return decide(
+            TickContext(observations, self._state, policy=self._policy, now=now, step_times=self._step_times)
+        )
 
 
 class Fixed:

@@ -181,8 +181,10 @@ class ModelTuner:
         reset = self._reset_if_requested(tick)
         # Until a pod with a drafter is measured, the others must not count as the whole model.
         apart = bare if observed or not drafting else ()
-        if self._main.profile is None and measured is not None:
-            # The first decision about a launch uses the profile that its engines measured.
+        fresh = not self._tuner_state.learning.known
+        if self._main.profile is None and (fresh or measured is not None):
+            # The first decision about a launch uses the profile that its engines measured, and so does the
+            # first push to a pod that serves no request yet.
             infos = await self._engine_infos.of(reporting)
             self._main.follow_profiles(drafting, infos)
         decides = tick.decides and reset is None

@@ -60,7 +60,8 @@ def blend(
         means, covariance = of_live_steps(known, estimation, noise=noise, now=now).predict(points)
         return Prediction(means, covariance, trust=0.0)
     alone, both, trust = _hypotheses(tuple(known), step_times, estimation, noise, now)
-    if trust in (0.0, 1.0):
+    # Before the first live step nothing speaks against the profile, so there is nothing to weigh.
+    if trust in (0.0, 1.0) or not known:
         means, covariance = (both if trust else alone).predict(points)
         return Prediction(means, covariance, trust)
     means, spread = both.predict(points)
