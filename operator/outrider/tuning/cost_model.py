@@ -103,9 +103,12 @@ def _apart(log_seconds: Array) -> Array:
 
 
 def _can_be_used(context: TickContext) -> bool:
-    """Whether engines count their steps by K; before they do, whether no limit depends on measured gaps."""
+    """Whether engines count their steps by K.
+
+    Before one is measured: whether there is a profile, and no limit that depends on measured gaps.
+    """
     if context.readings.bin is None:
-        return context.policy.safety.inter_token_latency_limit is None
+        return context.step_times is not None and context.policy.safety.inter_token_latency_limit is None
     return context.readings.exact
 
 
