@@ -191,7 +191,7 @@ def prepare(server: ApiServer, engines: Engines) -> Room:
     """The definition, and one healthy model with an engine."""
     for file in (ROOT / "crds").glob("*.yaml"):
         server.kubectl("apply", "--server-side", "-f", str(file))
-    server.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
+    server.until_established(CRD)
     room = Room(server, engines, Api(server))
     eventually("objects are taken", lambda: is_taken(server, a_model(HEALTHY)))
     room.healthy.append(room.start_engine(HEALTHY, f"{HEALTHY}-1"))

@@ -79,6 +79,24 @@ class ApiServer:
         printed = self.kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
         return json.loads(printed) if printed.strip() else None
 
+    def until_established(self, definition: str) -> None:
+        """Wait until the server accepts objects of a definition.
+
+        `kubectl wait` fails where the definition has no conditions yet.
+
+        Raises:
+            AssertionError: it does not within `_START_SECONDS`.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while not _is_established(self.get("crd", definition)):
+            assert time.monotonic() < deadline, f"{definition} is not established"
+            time.sleep(0.1)
+
+
+def _is_established(definition: Object | None) -> bool:
+    conditions = [] if definition is None else definition.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
 
 @contextmanager
 def an_api_server(

@@ -57,7 +57,7 @@ def older_release(
     with an_api_server(tmp_path_factory.mktemp("api-server")) as server:
         helm = Helm(helm_program, "outrider-system", server.environment)
         helm.deploy(chart_of(older), {})
-        server.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+        server.until_established(CRD)
         eventually("objects are taken", lambda: is_taken(server, a_model(STORED)))
         definition = server.get("crd", CRD)
         assert definition is not None

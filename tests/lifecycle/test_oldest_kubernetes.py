@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         pytest.fail("the oldest API server is not here, or no Helm: run `make test-lifecycle`")
     with an_api_server(tmp_path_factory.mktemp("api-server"), program) as found:
         Helm(helm, HOME, found.environment).deploy(CHART, EVERYTHING)
-        found.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+        found.until_established(CRD)
         eventually("objects are taken", lambda: is_taken(found, a_model()))
         with the_operator_of(found, HOME):
             yield found

@@ -53,7 +53,7 @@ def place(helm_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             helm = Helm(helm_program, home(team), server.environment)
             first = team == TEAMS[0]
             helm.deploy(CHART, {"watchNamespaces": [team], "crds": {"install": first}})
-            server.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+            server.until_established(CRD)
             operators[team] = all_of_it.enter_context(ExitStack())
             operators[team].enter_context(the_operator_of(server, home(team)))
             eventually("a model is taken", partial(is_taken, server, a_model(namespace=team)))

@@ -154,7 +154,7 @@ def a_place(folder: Path) -> Iterator[Place]:
         ]
         for file in (ROOT / "crds").glob("*.yaml"):
             server.kubectl("apply", "--server-side", "-f", str(file))
-        server.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
+        server.until_established(CRD)
         for name in ("outrider-system", *NAMESPACES):
             server.kubectl("create", "namespace", name)
         with running("kube-controller-manager", manager, folder / "manager.log"):
