@@ -6,7 +6,6 @@ kopf does not report an object that was deleted while a watch was down; the full
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -32,6 +31,7 @@ log = logging.getLogger(__name__)
 WATCHED = (MODELS, PODS, *WATCHED_CHILDREN)
 _KOPFS = frozenset({"apiVersion", "kind", "metadata"})
 RESTART_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+_LASTING_SECONDS = 60.0
 
 Receive = Callable[[Resource, str | None, dict[str, Any]], None]
 """Takes an event of a kind: the change (ADDED, MODIFIED, DELETED; None in a first list) and the object."""
@@ -113,7 +113,11 @@ class ClusterWatch:
     ) -> None:
         """Run the watches until cancelled, and restart them when they end.
 
-        restart_seconds: pauses before the first restarts; the last one repeats.
+        kopf retries refused connections, 403, 429 and 5xx without end. Any other status and a body that is no
+        JSON end all its watches, and while it starts also a body that is cut.
+
+        restart_seconds: pauses after failures in a row; the last one repeats. Watches that lasted a minute
+            begin a new row.
         """
         loop = asyncio.get_running_loop()
 
@@ -128,12 +132,14 @@ class ClusterWatch:
             if entry is not None:
                 loop.call_soon_threadsafe(self._take, resource, entry)
 
-        for attempt in itertools.count():
+        failures = 0
+        while True:
             started_at = loop.time()
             await watches(receive)
             self._metrics.watch_restarts.inc()
             lasted = loop.time() - started_at
-            delay = restart_seconds[0 if lasted > 60 else min(attempt, len(restart_seconds) - 1)]
+            failures = 1 if lasted > _LASTING_SECONDS else failures + 1
+            delay = restart_seconds[min(failures, len(restart_seconds)) - 1]
             log.warning("the watches ended after %.0f s, restart in %.0f s", lasted, delay)
             await asyncio.sleep(delay)
             self._resync.set()

@@ -438,7 +438,7 @@ class Clock:
         self.pauses.append(seconds)
 
 
-async def test_watches_are_started_again_after_growing_pauses_and_at_once_if_they_had_lasted(
+async def test_pauses_between_watches_grow_with_failures_in_a_row_and_begin_anew_once_they_lasted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, running = Clock([0.0] * 6 + [61.0, 60.0]), asyncio.Event()
@@ -457,7 +457,7 @@ async def test_watches_are_started_again_after_growing_pauses_and_at_once_if_the
     task.cancel()
     await asyncio.wait([task])
 
-    assert clock.pauses == [1, 2, 5, 10, 30, 30, 1, 30]
+    assert clock.pauses == [1, 2, 5, 10, 30, 30, 1, 2]
     assert "watches ended after 61 s, restart in 1 s" in caplog.text
 
 
