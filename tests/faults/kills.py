@@ -1,9 +1,10 @@
-"""A whole life of a model, and what it is like when the operator is killed at one call of it."""
+"""A whole life of a model, and what it is like when the operator is killed at a call of each step."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -71,22 +72,23 @@ class Kill:
 
 @dataclass(slots=True)
 class Course:
-    """How a life went. pictures: by step. problems: what an oracle found. struck: the kill took place."""
+    """How a life went. pictures: by step. problems: what an oracle found. struck: kills that took place."""
 
     pictures: dict[str, Picture] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    struck: bool = False
+    struck: set[Kill] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """What a life is under. of_engines: faults before the engines; the others are before the API server.
+    """What a life is under.
 
-    settings: of the operator.
+    kills: at most one in each step. of_engines: faults before the engines; the others are before the API
+    server. settings: of the operator.
     """
 
-    kill: Kill | None = None
+    kills: tuple[Kill, ...] = ()
     faults: tuple[Fault, ...] = ()
     of_engines: tuple[Fault, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -94,13 +96,13 @@ class Under:
 
 def live(place: Place, namespace: str, under: Under = Under(), reference: Course | None = None) -> Course:
     """A whole life. reference: the one without faults, with which it is compared."""
-    course, kill = Course(), under.kill
+    course = Course()
     with a_life(place, namespace, {**SETTINGS, **under.settings}) as life, ExitStack() as faults:
         faults.enter_context(life.gate.under(*under.faults))
         faults.enter_context(life.engines.under(*under.of_engines))
         for step in WHOLE_LIFE:
             try:
-                with _killed_in(life, step, kill, course):
+                with _killed_in(life, step, under.kills, course):
                     take(life, step, course, reference)
             except NotSettled as error:
                 course.problems.append(f"{step.name}: {error}")
@@ -119,14 +121,18 @@ def live_until(life: Life, last: str, reference: Course) -> None:
 
 
 @contextmanager
-def _killed_in(life: Life, step: Step, kill: Kill | None, course: Course) -> Iterator[None]:
-    if kill is None or kill.point.step != step.name:
+def _killed_in(life: Life, step: Step, kills: Sequence[Kill], course: Course) -> Iterator[None]:
+    kill = next((each for each in kills if each.point.step == step.name), None)
+    if kill is None:
         yield
         return
     gate = life.engines if kill.point.of_engines else life.gate
     with gate.under(Fault.at(kill.effect, kill.point.call, after=kill.point.ordinal)) as [armed]:
-        yield
-        course.struck = armed.struck
+        try:
+            yield
+        finally:
+            if armed.struck:
+                course.struck.add(kill)
 
 
 def take(life: Life, step: Step, course: Course, reference: Course | None) -> None:
@@ -136,6 +142,8 @@ def take(life: Life, step: Step, course: Course, reference: Course | None) -> No
         NotSettled: it does not.
     """
     calls, asked = len(life.gate.calls), len(life.engines.calls)
+    if step.name == "delete":
+        life.client.end()
     step.act(life)
     if step.wanted is not None:
         life.settle(step.wanted)
@@ -152,6 +160,7 @@ def take(life: Life, step: Step, course: Course, reference: Course | None) -> No
         life.until(lambda: life.unrest(reads=True))
     if step.name == "create":
         life.history.count_from_here()
+        life.client.begin()
     course.points += points(step.name, [seen.call for seen in life.gate.calls[calls:]])
     course.points += points(step.name, [seen.call for seen in life.engines.calls[asked:]], of_engines=True)
 
@@ -170,6 +179,9 @@ def _at_the_end(life: Life) -> list[str]:
         problems.append(f"engines refused {refused} pushes as older than what they had")
     if lapsed:
         problems.append(f"{lapsed} leases of schedules ended")
+    if life.client.failed:
+        failed = Counter(life.client.failed)
+        problems.append(f"requests of clients failed, beside {life.client.answered} answers: {dict(failed)}")
     return problems
 
 
@@ -194,3 +206,12 @@ def table(points_of_life: Sequence[Point]) -> list[Kill]:
     """Every kill of a life: before and after each point."""
     effects = (Effect.KILL_BEFORE, Effect.KILL_AFTER)
     return [Kill(effect, point) for point in points_of_life for effect in effects]
+
+
+def lives(kills: Iterable[Kill]) -> list[tuple[Kill, ...]]:
+    """The kills, at most one of each step in a life: as many lives as the longest step has kills."""
+    by_step: dict[str, list[Kill]] = {}
+    for kill in kills:
+        by_step.setdefault(kill.point.step, []).append(kill)
+    rows = itertools.zip_longest(*by_step.values())
+    return [tuple(kill for kill in row if kill is not None) for row in rows]

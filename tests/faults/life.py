@@ -78,6 +78,7 @@ class Life:
         self.proxy = proxy
         self.engines = engines
         self.operator = operator
+        self.client = place.client_of(namespace, NAME)
         self.wanted = Wanted()
         """What the last step wanted."""
         self._models = MODELS.format(namespace)
@@ -311,6 +312,7 @@ def a_life(place: Place, namespace: str, settings: Mapping[str, str] = SETTINGS)
         try:
             yield life
         finally:
+            life.client.end()
             operator.stop()
 
 

@@ -13,9 +13,10 @@ import httpx
 from aiohttp import web
 
 from tests.cluster.kubectl import Object
+from tests.faults.client import Client
 from tests.faults.gate import Gate
 from tests.faults.loops import Loop, a_loop
-from tests.faults.pods import Pods
+from tests.faults.pods import NODE, Pods
 from tests.lifecycle.api_server import ApiServer, an_api_server, free_port, running
 from tests.lifecycle.releases import CRD, ROOT
 
@@ -94,6 +95,10 @@ class Place:
         """Before the engines of a namespace. kill: of the first call counts."""
         return self._gates.setdefault(namespace, Gate(kill))
 
+    def client_of(self, namespace: str, service: str) -> Client:
+        """One that sends requests as this Service leads them. It does not run yet."""
+        return Client(self.loop, self.url, self.pods.of(namespace), namespace, service)
+
     def create_namespace(self, name: str) -> None:
         """An empty one."""
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -123,7 +128,8 @@ def a_place(folder: Path) -> Iterator[Place]:
     with an_api_server(folder) as server:
         for file in (ROOT / "crds").glob("*.yaml"):
             server.kubectl("apply", "--server-side", "-f", str(file))
-        server.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
+        server.until_established(CRD)
+        server.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         manager = [
             # A file of its own: the one of the tests is written again at each use.
             f"--kubeconfig={server.kubeconfig('manager')}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,21 @@ from aiohttp import web
 from outrider.plan.names import MODEL_LABEL
 from tests.bench.scale.engines import BusyEngine
 from tests.bench.scale.node import Node
+from tests.cluster.kubectl import Object
 from tests.faults.faults import Call
 from tests.faults.gate import Gate
 
 START_SECONDS = 0.1
 """From a running container to a listening engine."""
+ANSWER_SECONDS = 0.3
+"""A client waits so long for its answer."""
 ENGINE = "engine"
+COMPLETIONS = "/v1/completions"
+NODE = "played"
+_LOOK_SECONDS = 0.05
+
+
+log = logging.getLogger(__name__)
 
 
 class Engine(BusyEngine):
@@ -29,9 +39,13 @@ class Engine(BusyEngine):
         self.gate = gate
         self.refused = 0
         """Pushes that its fence refused."""
+        self.running = 0
+        """Requests of clients."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """As its gate allows. Scrapes and the control API are calls of two names."""
+        """As its gate allows, which no client passes. Scrapes and the control API are calls of two names."""
+        if request.path == COMPLETIONS:
+            return await self._complete()
         part = "metrics" if request.path == "/metrics" else "control"
         before = super().handle
 
@@ -43,18 +57,27 @@ class Engine(BusyEngine):
         await request.read()
         return await self.gate.answer(request, Call(request.method, ENGINE, part=part), forward)
 
+    async def _complete(self) -> web.StreamResponse:
+        self.running += 1
+        try:
+            await asyncio.sleep(ANSWER_SECONDS)
+        finally:
+            self.running -= 1
+        return web.json_response({"choices": []})
+
 
 @dataclass
 class History:
     """What happened to the pods of one namespace.
 
-    started: UIDs, of all that ever were. ready: those that are. fewest: ready ones since `count_from_here`.
+    started: UIDs, of all that ever were. ready: those that are, by UID.
+    fewest: ready ones since `count_from_here`.
     lapses, refused: leases that ended, and pushes that fences refused, of engines whose pods are gone.
     """
 
     gate: Gate
     started: set[str] = field(default_factory=set)
-    ready: set[str] = field(default_factory=set)
+    ready: dict[str, Object] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     fewest: int | None = None
     lapses: int = 0
@@ -66,7 +89,7 @@ class History:
 
     def forget(self, uid: str) -> None:
         """Its pod is gone, and with it the engine."""
-        self.ready.discard(uid)
+        self.ready.pop(uid, None)
         engine = self.engines.pop(uid, None)
         if engine is not None:
             self.lapses, self.refused = self.lapses + engine.lapses, self.refused + engine.refused
@@ -89,6 +112,7 @@ class Pods(Node):
         super().__init__(url, http, start_seconds=START_SECONDS)
         self._gate_of = gate_of
         self._histories: dict[str, History] = {}
+        self._ending: set[str] = set()
 
     def of(self, namespace: str) -> History:
         """The history of a namespace."""
@@ -105,12 +129,44 @@ class Pods(Node):
             if event["type"] == "DELETED":
                 history.forget(uid)
             elif not _is_ready(pod):
-                history.ready.discard(uid)
+                history.ready.pop(uid, None)
             else:
-                history.ready.add(uid)
+                history.ready[uid] = pod
             if history.fewest is not None:
                 history.fewest = min(history.fewest, len(history.ready))
+            if "deletionTimestamp" in pod["metadata"] and uid not in self._ending:
+                self._ending.add(uid)
+                starting.create_task(self._end(pod))
         super().saw(event, starting)
+
+    async def _start(self, pod: dict[str, Any], address: str) -> None:
+        """Bind it, as a scheduler would. Kubernetes deletes a pod without a node at once."""
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod["metadata"]["name"]},
+            "target": {"kind": "Node", "name": NODE},
+        }
+        async with self._http.post(f"{self._path(pod)}/binding", json=binding) as answer:
+            if answer.status not in (201, 404, 409):  # gone, or about to go: it needs no node
+                log.warning("%s is not bound: %s", pod["metadata"]["name"], await answer.text())
+        await super()._start(pod, address)
+
+    async def _end(self, pod: dict[str, Any]) -> None:
+        """Let the engine end the requests that it has, and the pod go."""
+        uid = pod["metadata"]["uid"]
+        engine = self.of(pod["metadata"]["namespace"]).engines.get(uid)
+        if engine is not None:
+            while engine.running:
+                await asyncio.sleep(_LOOK_SECONDS)
+            self._engines.pop(pod["status"]["podIP"], None)
+        now = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        async with self._http.delete(self._path(pod), json=now):
+            pass
+
+    def _path(self, pod: dict[str, Any]) -> str:
+        meta = pod["metadata"]
+        return f"{self._url}/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
 
     def engine_of(self, pod: dict[str, Any]) -> Engine:
         """The engine that a pod starts."""
