@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -53,6 +53,8 @@ class Effect(StrEnum):
     CUT = "the connection ends, and the server never sees the call"
     LOSE_REPLY = "the server answers, and the connection ends"
     TRUNCATE = "half of the answer arrives"
+    HANG = "half of the answer arrives, and nothing more until the fault is lifted"
+    REWRITE = "the answer is what `rewrite` makes of the server's"
     GARBAGE = "the answer is no JSON"
     FREEZE = "there is no answer until the fault is lifted"
     OLD = "a list is the first one that this path ever had"
@@ -78,6 +80,7 @@ class Fault:
     after: matching calls that pass before. times: calls that have the effect; None for all that follow.
     every: of those, each one of so many.
     seconds: of a delay. status: of an answer. retry_after: seconds in its header; None for no header.
+    rewrite: makes the body of an answer from the server's.
     """
 
     effect: Effect
@@ -92,6 +95,7 @@ class Fault:
     seconds: float = 0.2
     status: int = 500
     retry_after: int | None = None
+    rewrite: Callable[[bytes], bytes] = bytes
 
     @classmethod
     def at(cls, effect: Effect, call: Call, *, after: int = 0) -> Fault:

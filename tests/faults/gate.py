@@ -98,7 +98,14 @@ class Gate:
             case Effect.GARBAGE:
                 return web.Response(body=b"<html>\x00 busy", content_type="text/html")
             case Effect.TRUNCATE:
-                return await _half(request, await forward())
+                await _send_half(request, await forward())
+                return cut(request)
+            case Effect.HANG:
+                await _send_half(request, await forward())
+                await self.until_lifted(struck)
+                return cut(request)
+            case Effect.REWRITE:
+                return _rewritten(await forward(), fault.rewrite)
             case Effect.OLD if not call.name and (first := self._first.get(request.path_qs)) is not None:
                 return web.Response(status=first[0], body=first[1], content_type="application/json")
             case Effect.DELAY:
@@ -172,12 +179,19 @@ def cut(request: web.Request) -> web.Response:
     return web.Response(status=502)
 
 
-async def _half(request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
-    body = answer.body if isinstance(answer, web.Response) and isinstance(answer.body, bytes) else b""
+def _body(answer: web.StreamResponse) -> bytes:
+    return answer.body if isinstance(answer, web.Response) and isinstance(answer.body, bytes) else b""
+
+
+async def _send_half(request: web.Request, answer: web.StreamResponse) -> None:
+    body = _body(answer)
     response = web.StreamResponse(status=answer.status, headers={"Content-Length": str(len(body))})
     await response.prepare(request)
     await response.write(body[: len(body) // 2])
-    return cut(request)
+
+
+def _rewritten(answer: web.StreamResponse, rewrite: Callable[[bytes], bytes]) -> web.Response:
+    return web.Response(status=answer.status, body=rewrite(_body(answer)), content_type=answer.content_type)
 
 
 def _status(code: int) -> dict[str, object]:

@@ -111,6 +111,20 @@ def test_a_spec_that_changes_during_a_rollout_ends_at_the_last_one(life: Life) -
     assert life.history.fewest >= life.wanted.replicas
 
 
+def test_a_quota_that_refuses_a_pod_is_named_and_its_end_heals(life: Life) -> None:
+    """Its controller does not run, so the test writes the count that admission reads."""
+    path, hard = f"/api/v1/namespaces/{life.namespace}/resourcequotas", {"pods": "2"}
+    life.place.api.create(path, {"metadata": {"name": "two"}, "spec": {"hard": hard}})
+    life.place.api.patch(f"{path}/two/status", {"status": {"hard": hard, "used": hard}})
+    started = set(life.history.started)
+    life.change({"replicas": 3})
+    life.until(lambda: "" if "exceeded quota" in life.condition("Degraded").get("message", "") else "a quota")
+    assert life.condition("Degraded")["reason"] == "PodsNotCreated"
+    assert life.history.started == started
+    life.place.api.delete(f"{path}/two")
+    life.settle(replace(life.wanted, replicas=3))
+
+
 def test_readiness_that_flaps_restarts_nothing_and_writes_no_child(life: Life, reference: Course) -> None:
     pods = life.place.api.items(CHILDREN["Pod"].format(life.namespace))
     name = pods[0]["metadata"]["name"]
