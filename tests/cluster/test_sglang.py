@@ -28,6 +28,8 @@ ON_A_CPU = {
     "max-total-tokens": 8192,
     "max-running-requests": 8,
     "dtype": "float32",
+    # Else it takes a core as long as it lives.
+    "sleep-on-idle": True,
 }
 KILL_SCHEDULER = """
 import os, pathlib, signal

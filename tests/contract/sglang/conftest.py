@@ -1,4 +1,4 @@
-"""One SGLang for the session. Every test pushes under a term of its own (`tests/contract/conftest.py`)."""
+"""One SGLang for a file. Every test pushes under a term of its own (`tests/contract/conftest.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sglang_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install_plugin(tmp_path_factory.mktemp("sglang-plugin"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sglang(sglang_plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A running SGLang with the tiny models, tuned live."""
     with running_engine(sglang_plugin, tmp_path_factory.mktemp("sglang")) as engine:

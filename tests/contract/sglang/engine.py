@@ -41,8 +41,10 @@ ON_A_CPU = (
     *("--cuda-graph-backend-prefill", "disabled"),
     *("--mem-fraction-static", "0.05"),
     *("--max-total-tokens", "8192"),
+    "--sleep-on-idle",
 )
-"""What SGLang must read on a machine of the tests. Without the last it takes memory as on a GPU."""
+"""What SGLang must read on a machine of the tests. Without the last but one it takes memory as on a GPU, and
+without the last a core as long as it lives."""
 _LAYERS = "eagle_aux_hidden_state_layer_ids"
 
 
