@@ -47,11 +47,6 @@ def filled(query: Query) -> str:
     return re.sub(r"\$model\b", NAME, text)
 
 
-def empty() -> list[str]:
-    """Queries without data, by the title of their panel."""
-    return [f"{title}: {filled(query)}" for title, query in QUERIES if not ask(filled(query))]
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sender() -> AsyncIterator[Sender]:
     """A model whose table begins without drafts, so that the tuner has something to do, and its client."""
@@ -91,13 +86,14 @@ async def test_a_model_that_needs_a_person_is_seen_once(lost: Object) -> None:
 
 
 async def test_every_query_of_the_dashboard_has_data_under_load(sender: Sender) -> None:
-    without: list[str] = ["not asked yet"]
+    """Each at some time: a rate has none while what it counts is rarer than the window that it looks back."""
+    without = [f"{title}: {filled(query)}" for title, query in QUERIES]
 
-    def all_have_data() -> bool:
-        without[:] = empty()
+    def all_had_data() -> bool:
+        without[:] = [line for line in without if not ask(line.partition(": ")[2])]
         return not without
 
-    sent = await sender.send_until(all_have_data, 8, SECONDS)
+    sent = await sender.send_until(all_had_data, 8, SECONDS)
 
     assert without == []
     assert (sent.failed, sent.errors) == (0, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import cycle
 
 from tests.contract.engine import Engine, completion_body
 
@@ -97,9 +98,11 @@ class Comparison:
 
 
 def compare(plain: Sequence[Answer], others: Sequence[Answer]) -> Comparison:
-    """All pairs of answers to the same prompts."""
+    """All pairs of answers to the same prompts. others: one round of them, or several."""
+    assert others
+    assert len(others) % len(plain) == 0
     result = Comparison((), ())
-    for one, other in zip(plain, others, strict=True):
+    for one, other in zip(cycle(plain), others, strict=False):
         same = next(
             (i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a.text != b.text), len(one)
         )

@@ -61,7 +61,6 @@ def test_no_token_changes_where_the_drafter_is_left_out(engine: Engine, followin
     push(following, term, 1, 0)
     followed = answers_alone(following)
     answers, changes = across_changes(engine, term, (0, 3, 0, 5))
-    assert changes > 4
     assert_equal_up_to_noise(compare(followed, answers), "left_out", changes=changes)
 
 

@@ -124,7 +124,6 @@ def assert_pushes_change_no_token(
 
     def answer_few() -> None:
         answers, changes = across_changes(engine, term, candidates, FEW)
-        assert changes > len(candidates)
         assert_equal_up_to_noise(compare(plain[: len(FEW)], answers), f"v2_{name}", changes=changes)
 
     accepted = drafted(engine, answer_few)

@@ -214,7 +214,10 @@ async def a_connection(server: ClusterServer, user: str = "somebody") -> AsyncIt
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Look until something holds; it has half a minute."""
-    async with asyncio.timeout(30):
+    """Look until something holds.
+
+    It has two minutes: a program that a busy machine starts needs one.
+    """
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.01)

@@ -57,5 +57,5 @@ async def test_kopf_run_starts_an_operator_that_reconciles(tmp_path: Path) -> No
             await until(lambda: server.cluster.conditions("m"))
         finally:
             process.send_signal(signal.SIGTERM)
-            _, log = await asyncio.wait_for(process.communicate(), 30)
+            _, log = await asyncio.wait_for(process.communicate(), 120)
         assert process.returncode == 0, log.decode()

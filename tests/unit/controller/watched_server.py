@@ -43,7 +43,7 @@ class WatchedServer:
 
     async def until_watched(self, resource: Resource, times: int) -> None:
         """Wait until a kind is watched for the n-th time."""
-        async with asyncio.timeout(30), self.started:
+        async with asyncio.timeout(120), self.started:
             await self.started.wait_for(lambda: len(self.watches.get(resource.plural, [])) >= times)
 
     def send(self, resource: Resource, kind: str, body: Mapping[str, Any]) -> None:
