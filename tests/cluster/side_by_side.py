@@ -14,7 +14,7 @@ ENGINES = ("real", "twin", "none")
 HERE = Path(__file__).parent
 LONGEST = (
     *("pair/own", "pair", "test_verify_command.py", "test_relaunch.py", "commands", "test_canary.py"),
-    *("test_dashboard.py", "test_latency_targets.py", "test_v2.py"),
+    *("test_dashboard.py", "test_latency_targets.py", "test_verification.py", "test_v2.py"),
     *("test_autoscaling.py", "test_injected.py", "test_annotations.py", "test_tutorial.py", "test_twin.py"),
     *("test_rollouts.py", "test_alternating_text.py", "test_weights.py", "test_running_pods.py"),
     *("test_sglang.py", "test_inference_pool.py", "test_bad_input.py"),
