@@ -15,12 +15,14 @@ GROUPS := $(OUTRIDER_CACHE)/build/leaderworkerset-0.9.0/manager
 KEDA := $(OUTRIDER_CACHE)/build/keda-2.21.0/keda
 # CNCF Distribution, for the page that begins with `docker push`.
 REGISTRY := $(OUTRIDER_CACHE)/build/registry-3.0.0/registry
+# The load generator of `outrider bench`, on top of the engine's environment, which has torch for it.
+GUIDELLM := $(OUTRIDER_CACHE)/build/guidellm-0.8.1/guidellm
 UP := python3 tests/environment/up.py
 UV := $(OUTRIDER_CACHE)/tools/bin/uv
 RUN := KUBECONFIG=$(OUTRIDER_CACHE)/kubeconfig $(UV) run --frozen
 
 .DEFAULT_GOAL := help
-.PHONY: records help demo test test-attack test-faults faults test-contract test-nightly test-cluster test-lifecycle test-keda unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
+.PHONY: records help demo test test-attack test-faults faults test-contract test-nightly test-cluster test-lifecycle test-keda test-guidellm unit explore explore-admission check prose check-types check-rest cluster docs generate golden mutants bench contract-flags clean clean-cache
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +66,9 @@ test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) $(REGISTRY) ## Upgrades with Helm 3
 test-keda: $(KEDA) ## KEDA scales a model to zero and back; the first build of KEDA takes more than an hour
 	OUTRIDER_KEDA=$(dir $(KEDA)) $(RUN) pytest tests/lifecycle/test_keda.py $(ARGS)
 
+test-guidellm: $(GUIDELLM) ## `outrider bench` with the real GuideLLM, on the cluster that `make cluster` brought up; two minutes
+	PATH="$(dir $(GUIDELLM)):$(PATH)" $(RUN) pytest tests/cluster/commands/test_bench.py $(ARGS)
+
 # Without the stamp its version is v0.0.0, and Helm refuses the chart.
 STAMP := $(foreach field,gitVersion=v$(OLDEST_KUBERNETES) \
   $(join gitMajor= gitMinor=,$(wordlist 1,2,$(subst ., ,$(OLDEST_KUBERNETES)))),-X k8s.io/component-base/version.$(field))
@@ -82,6 +87,13 @@ $(REGISTRY):
 	PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 GOBIN=$(@D) \
 	  go install -trimpath -ldflags "-s -w" \
 	  github.com/distribution/distribution/v3/cmd/registry@v$(patsubst registry-%,%,$(notdir $(@D)))
+
+$(GUIDELLM): tests/lifecycle/guidellm/requirements.txt
+	$(UV) pip install --quiet --python $(OUTRIDER_CACHE)/engine-env/bin/python --target $(@D)/lib \
+	  --no-deps --require-hashes --requirement $<
+	printf '#!/bin/sh\nPYTHONPATH=%s exec %s -m guidellm "$$@"\n' \
+	  $(@D)/lib $(OUTRIDER_CACHE)/engine-env/bin/python > $@
+	chmod +x $@
 
 $(KEDA): tests/lifecycle/go/keda/go.mod
 	mkdir -p $(@D)

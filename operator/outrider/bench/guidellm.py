@@ -41,6 +41,11 @@ class Slice:
     finished: int
     failed: int
 
+    @property
+    def answer_tokens_per_second(self) -> float | None:
+        """Speed of one answer, after its first token; None: no answer was finished."""
+        return 1000.0 / self.between_tokens_ms if self.between_tokens_ms else None
+
 
 def arguments(load: Load, *, texts: PromptSet | Shape | str, output: str) -> tuple[str, ...]:
     """The arguments of ``guidellm``. texts: a path has one JSON object per line. output: a new file."""

@@ -25,7 +25,7 @@ def page_of(result: Result, *, when: str) -> str:
 
 
 def _parts(result: Result, name: str, when: str) -> Iterator[str]:
-    setting, found = result.setting, gains(result.rates)
+    setting, found = result.setting, gains(result.speeds)
     yield f"<h1>What speculation gains: {escape(name)}</h1>"
     yield (
         f'<p class="faint">{escape(when)}. {setting.load}, {result.rounds} rounds of '
@@ -45,7 +45,7 @@ def _parts(result: Result, name: str, when: str) -> Iterator[str]:
     gain = found[AS_IT_IS]
     yield (
         f'<p class="verdict" style="--mark:{_MARKS[verdict(gain)]}">As it is: {WORDS[verdict(gain)]}: '
-        f"<b>{percent(gain)}</b> tokens per second over K=0.</p>"
+        f"<b>{percent(gain)}</b> {result.compared_by} over K=0.</p>"
     )
     yield f'<div class="cards">{"".join(_cards(result))}</div>'
     yield "<h2>Tokens per second</h2>"
@@ -132,7 +132,7 @@ def _rounds(result: Result) -> str:
 
 
 def _table(result: Result) -> str:
-    found, price = gains(result.rates), result.setting.price_per_hour
+    found, price = gains(result.speeds), result.setting.price_per_hour
     costs = None if price is None else dollars(result.rates, price)
     heads = ["arm", "tokens/s", "over K=0", "ms to first token", "ms between tokens", "requests", "failed"]
     rows = []
@@ -171,7 +171,7 @@ def _cell(found: Interval | None) -> str:
 
 
 def _notes(result: Result) -> Iterator[str]:
-    best = against_best(result.rates)
+    best = against_best(result.speeds)
     if best is not None:
         arm, compared = best
         yield (
@@ -183,6 +183,11 @@ def _notes(result: Result) -> Iterator[str]:
         "<p>Intervals are Student's, over rounds; gains are ratios within a round. They cover the noise of "
         "this run, and not other prompts, other loads or another day.</p>"
     )
+    if result.setting.rate is not None:
+        yield (
+            "<p>Arrivals decide the tokens per second of all answers. So gains compare one answer: the "
+            "inverse of the pause between two tokens.</p>"
+        )
     if result.setting.price_per_hour is not None:
         yield (
             f"<p>The price is ${result.setting.price_per_hour:g} an hour, divided by the tokens of a "

@@ -61,6 +61,25 @@ class Result:
         return {arm: [each.tokens_per_second for each in found] for arm, found in self.slices.items()}
 
     @property
+    def speeds(self) -> dict[Arm, list[float]]:
+        """What arms are compared by: tokens per second of all streams; with a rate, of one answer.
+
+        With a rate, arrivals decide the tokens per second of all answers.
+        """
+        if self.setting.rate is None:
+            return self.rates
+        return {
+            # A measurement in which no answer finished ends the bench.
+            arm: [each.answer_tokens_per_second for each in found if each.answer_tokens_per_second]
+            for arm, found in self.slices.items()
+        }
+
+    @property
+    def compared_by(self) -> str:
+        """The figure of `speeds`, in words."""
+        return "tokens per second" if self.setting.rate is None else "tokens per second of an answer"
+
+    @property
     def failed(self) -> int:
         """The number of requests that failed."""
         return sum(each.failed for found in self.slices.values() for each in found)
@@ -82,7 +101,7 @@ WORDS = {
 
 def text_of(result: Result) -> Iterator[str]:
     """Lines for people, of up to 80 columns; a line about an error may be longer."""
-    setting, rates = result.setting, result.rates
+    setting, rates, speeds = result.setting, result.rates, result.speeds
     yield (
         f"{setting.namespace}/{setting.name}, {setting.load}, "
         f"{result.rounds} rounds of {setting.seconds:g} s, 95 % in brackets"
@@ -92,15 +111,17 @@ def text_of(result: Result) -> Iterator[str]:
     if setting.simulated is not None:
         yield f"simulated: engines compute nothing and sleep the step times of {setting.simulated}"
     yield f"{'arm':<9} {'tokens/s':>20}  {'over K=0':>19}  {'first':>8}  {'next':>8}"
-    found = gains(rates)
+    found = gains(speeds)
     for arm, values in rates.items():
         gain = found.get(arm)
         cells = (with_interval(mean_amount(values), 0), "" if gain is None else with_interval(gain, 2))
         yield f"{arm.name:<9} {cells[0]:>20}  {cells[1]:>19}  {_waits(result.slices[arm])}"
     yield "first, next: ms to the first token, and between two tokens"
+    if setting.rate is not None:
+        yield "over K=0: by the pause between two tokens, because arrivals decide tokens/s"
     gain = found[AS_IT_IS]
     yield f"Verdict: {WORDS[verdict(gain)]}: {percent(gain)} over K=0"
-    best = against_best(rates)
+    best = against_best(speeds)
     if best is not None:
         arm, compared = best
         yield f"Against {arm.name}, the best single K: {percent(compared)}"
@@ -115,10 +136,12 @@ def text_of(result: Result) -> Iterator[str]:
 
 
 def json_of(result: Result) -> dict[str, JsonValue]:
-    """All measurements for programs. Rates in tokens per second, gains as ratios. Decisions that could not be
-    read are null."""
+    """All measurements for programs. Rates in tokens per second, gains as ratios of what `comparedBy` names.
+
+    Decisions that could not be read are null.
+    """
     rates, setting = result.rates, result.setting
-    found, best = gains(rates), against_best(rates)
+    found, best = gains(result.speeds), against_best(result.speeds)
     price = setting.price_per_hour
     costs = None if price is None else dollars(rates, price)
     arms: list[JsonValue] = []
@@ -136,6 +159,7 @@ def json_of(result: Result) -> dict[str, JsonValue]:
     return {
         "setting": asdict(setting),
         "ended": result.ended,
+        "comparedBy": result.compared_by,
         "arms": arms,
         "verdict": verdict(found[AS_IT_IS]),
         "bestHeld": None if best is None else {"arm": best[0].name, "asItIsOverIt": asdict(best[1])},

@@ -1,11 +1,12 @@
-"""``outrider bench`` on a stand-in: what it measures, and that it leaves nothing behind.
+"""``outrider bench`` on a simulated engine: what it measures, and that it leaves nothing behind.
 
-Where GuideLLM is installed (``uv tool install guidellm==0.8.*``) it drives the load. Else a small program
-does that writes reports of the same form: what is tested is the way of tables, not GuideLLM.
+``make test-guidellm`` drives the load by GuideLLM. Else a small program does, whose reports have the same
+form, and which knows streams alone.
 """
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 
@@ -21,14 +22,24 @@ LOAD = ("--streams", "4", "--rounds", "3", "--seconds", "5", "--k", "3")
 
 
 def test_every_arm_gets_a_gain_with_an_interval_and_nothing_is_left() -> None:
-    words = ("bench", NAME, "--yes", "-n", "default", "--guidellm", guidellm(), *LOAD)
-    ended = outrider(*words, seconds=600)
+    assert gain_of_k_3(*LOAD) > 0
+
+
+@pytest.mark.skipif(shutil.which("guidellm") is None, reason="`make test-guidellm` has GuideLLM")
+def test_with_a_rate_the_speed_of_an_answer_is_compared() -> None:
+    """Arrivals decide the tokens per second of all answers."""
+    arrivals = ("--rate", "2", "--temperature", "0", "--max-tokens", "32")
+    assert gain_of_k_3(*arrivals, "--rounds", "2", "--seconds", "8", "--k", "3") > 1.05
+
+
+def gain_of_k_3(*words: str) -> float:
+    """The ratio to K=0; the bench leaves no override."""
+    ended = outrider("bench", NAME, "--yes", "-n", "default", "--guidellm", guidellm(), *words, seconds=600)
     print(ended.err, ended.out, sep="\n")
     assert ended.code == 0, ended.err
     held = next(line for line in ended.out.splitlines() if line.startswith("K=3"))
-    gain = float(held.split("[")[1].split("]")[1].split()[0])
-    assert gain > 0
     assert has_no_override(look())
+    return float(held.split("[")[1].split("]")[1].split()[0])
 
 
 def test_a_bench_whose_terminal_closes_takes_its_override_back() -> None:

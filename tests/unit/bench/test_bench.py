@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from outrider.bench.arms import AS_IT_IS, NO_DRAFTS, Arm, arms_of, interleaved
 from outrider.bench.guidellm import Load, Slice, UnreadableResult, arguments, read
 from outrider.bench.prompts import BUILT_IN, lines
+from outrider.bench.report import page_of
 from outrider.bench.result import Unread, json_of, text_of
 from outrider.bench.sweep import Cell, Sweep, proposed
 from outrider.bench.sweep import json_of as sweep_as_json
@@ -189,6 +190,19 @@ def test_people_read_gain_interval_and_verdict_in_eighty_columns() -> None:
     assert told[0] == "prod/qwen3, 8 streams, 2 rounds of 20 s, 95 % in brackets"
     assert any(line.startswith("Verdict: speculation pays: +30.2 % [") for line in told)
     assert any(line.startswith("Against K=3, the best single K: -98.9 % [") for line in told)
+
+
+def test_with_a_rate_arms_are_compared_by_one_answer() -> None:
+    """Arrivals decide the tokens per second of all answers."""
+    found = a_result(as_it_is=[160.0, 160.0], k0=[160.0, 160.0])
+    slower = [Slice(160.0, 20.0, pause, 9, 0) for pause in (7.5, 7.6)]
+    at_a_rate = replace(found, setting=replace(SETTING, rate=2.0), slices={**found.slices, NO_DRAFTS: slower})
+    told = list(text_of(at_a_rate))
+    assert any(line.startswith("Verdict: speculation pays: +51.0 % [") for line in told)
+    assert "over K=0: by the pause between two tokens, because arrivals decide tokens/s" in told
+    assert max(map(len, told)) <= 80
+    assert json_of(at_a_rate)["comparedBy"] == "tokens per second of an answer"
+    assert "tokens per second of an answer over K=0" in page_of(at_a_rate, when="now")
 
 
 def test_failed_requests_are_told() -> None:

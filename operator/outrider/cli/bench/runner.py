@@ -64,6 +64,10 @@ class Bench:
         limit = _START_SECONDS + 2 * self.job.seconds
         await self.override.set(table, seconds=limit + _SPARE_SECONDS)
         found = await self._run(streams, rate, limit)
+        if rate is not None and found.answer_tokens_per_second is None:
+            raise CommandError(
+                "no answer finished in a measurement. Set longer --seconds or shorter --max-tokens."
+            )
         if not await self.override.holds(table):
             raise CommandError("the schedule changed during a measurement. Begin again.")
         return found
