@@ -20,6 +20,8 @@ from tests.faults.gate import Gate
 
 START_SECONDS = 0.1
 """From a running container to a listening engine."""
+DRAIN_SECONDS = 0.3
+"""A deleted pod takes new requests for so long, because some are on their way."""
 ANSWER_SECONDS = 0.3
 """A client waits so long for its answer."""
 ENGINE = "engine"
@@ -157,6 +159,7 @@ class Pods(Node):
         uid = pod["metadata"]["uid"]
         engine = self.of(pod["metadata"]["namespace"]).engines.get(uid)
         if engine is not None:
+            await asyncio.sleep(DRAIN_SECONDS)
             while engine.running:
                 await asyncio.sleep(_LOOK_SECONDS)
             self._engines.pop(pod["status"]["podIP"], None)
