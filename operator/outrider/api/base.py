@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self, TypeVar
 
 from pydantic import (
@@ -144,6 +145,16 @@ def rule(
     return mark
 
 
+@cache
+def _rules_of(kind: type) -> dict[str, Rule]:
+    return {
+        name: getattr(method, _ATTRIBUTE)
+        for each in reversed(kind.__mro__)
+        for name, method in vars(each).items()
+        if hasattr(method, _ATTRIBUTE)
+    }
+
+
 class ApiModel(BaseModel):
     """A part of the resource. It refuses unknown fields, and instances do not change."""
 
@@ -158,12 +169,7 @@ class ApiModel(BaseModel):
     @classmethod
     def rules(cls) -> dict[str, Rule]:
         """Return the rules of this class by method name, in their order, after those of its bases."""
-        return {
-            name: getattr(method, _ATTRIBUTE)
-            for each in reversed(cls.__mro__)
-            for name, method in vars(each).items()
-            if hasattr(method, _ATTRIBUTE)
-        }
+        return _rules_of(cls)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -176,7 +182,7 @@ class ApiModel(BaseModel):
 
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
-        rules = type(self).rules().items()
+        rules = _rules_of(type(self)).items()
         broken = [rule.message_for(self) for name, rule in rules if not getattr(self, name)()]
         if broken:
             raise RulesBroken(broken)

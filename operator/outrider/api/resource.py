@@ -88,6 +88,15 @@ class SpeculativeModel(ApiModel):
         """
         return cls.model_validate(raw, extra="ignore")
 
+    def with_state(self, metadata: Mapping[str, object], status: Status) -> Self:
+        """The same spec in a later state of the object, without another look at the spec.
+
+        Raises:
+            pydantic.ValidationError: the metadata is unreadable.
+        """
+        later = Metadata.model_validate(metadata, extra="ignore")
+        return self.model_copy(update={"metadata": later, "status": status})
+
     @rule(
         f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('{_NAME_PATTERN}')",
         f"metadata.name: '{{metadata.name}}' does not fit; write at most {MAX_NAME_LENGTH} lower-case "

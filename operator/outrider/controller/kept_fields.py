@@ -66,7 +66,7 @@ class Content:
         wanted = {name: value for name, value in raw.items() if name != "status"}
         text = json.dumps({**wanted, "metadata": metadata}, sort_keys=True).encode()
         packed = zlib.compress(text, 1) if len(text) <= _MAX_CONTENT_BYTES else None
-        return cls(hashlib.sha256(text).hexdigest()[:32], packed)
+        return cls(_digest(text), packed)
 
     def unpacked(self) -> JsonObject | None:
         """The content; None if it is not kept."""
@@ -81,13 +81,22 @@ class Content:
         return Content(self.digest, None)
 
 
+def json_digest(value: object) -> str:
+    """Digest of a JSON value, whatever the order of its keys."""
+    return _digest(json.dumps(value, sort_keys=True).encode())
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
 def footprint(value: object, *, most: int) -> int:
     """Bytes of a JSON value in memory, as Python counts them. The count stops beyond ``most``."""
     size, waiting = 0, [value]
     while waiting and size <= most:
         found = waiting.pop()
         size += sys.getsizeof(found)
-        if isinstance(found, Mapping):
+        if isinstance(found, dict):
             waiting += found.keys()
             waiting += found.values()
         elif isinstance(found, list | tuple):

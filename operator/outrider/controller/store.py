@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from outrider.cluster.objects import Metadata, Pod
+from outrider.api.text import whole_number
+from outrider.cluster.objects import NEWEST_VERSION, Metadata, Pod
 from outrider.cluster.resources import (
     MODELS,
     PODS,
@@ -62,28 +63,26 @@ class Cache(Generic[EntryT]):
 
     An object that cannot be parsed, or for which its namespace has no memory left, is dropped.
 
+    read: parses an object. It receives the known entry too, of which it may reuse parts.
     model_of: the model of an object.
     left_out: called for every dropped state, in the thread that reads.
     smaller: the entry to keep if there is no memory for the full one.
-    following: the entry to keep for a state after the one before.
     """
 
     def __init__(
         self,
-        read: Callable[[JsonObject], EntryT],
+        read: Callable[[JsonObject, EntryT | None], EntryT],
         *,
         budgets: NamespaceBudgets,
         model_of: Callable[[Metadata], Key] = model_of,
         left_out: Callable[[LeftOut], None] = lambda _: None,
         smaller: Callable[[EntryT, int], EntryT] | None = None,
-        following: Callable[[EntryT, EntryT], EntryT] = lambda entry, _: entry,
     ) -> None:
         self._parse = read
         self._budgets = budgets
         self.model_of = model_of
         self._left_out = left_out
         self._smaller = smaller
-        self._following = following
         self._entries: dict[Key, EntryT] = {}
         self._by_model: defaultdict[Key, set[Key]] = defaultdict(set)
         self._full: set[str] = set()
@@ -101,7 +100,7 @@ class Cache(Generic[EntryT]):
     def read(self, raw: JsonObject) -> EntryT | None:
         """The entry of an object; None if it cannot be parsed. Safe on any thread."""
         try:
-            return self._parse(raw)
+            return self._parse(raw, self._known(raw))
         except Exception as error:  # noqa: BLE001 - an error in one object must not keep the others from being read
             self._left_out(LeftOut.UNREADABLE)
             log.warning(
@@ -109,9 +108,21 @@ class Cache(Generic[EntryT]):
             )
             return None
 
+    def news(self, raw: JsonObject) -> EntryT | None:
+        """The entry of a state that is newer than the known one; None without news. Safe on any thread."""
+        known, metadata = self._known(raw), raw.get("metadata", {})
+        version = whole_number(str(metadata.get("resourceVersion")), most=NEWEST_VERSION)
+        if known is not None and version is not None and version <= known.metadata.version:
+            return None
+        return self.read(raw)
+
+    def _known(self, raw: JsonObject) -> EntryT | None:
+        metadata = raw.get("metadata", {})
+        return self._entries.get(Key(str(metadata.get("namespace", "")), str(metadata.get("name"))))
+
     def put(self, raw: JsonObject) -> EntryT | None:
         """Store a state. Returns None if it is not newer than the known one, or dropped."""
-        entry = self.read(raw)
+        entry = self.news(raw)
         return None if entry is None else self.keep(entry)
 
     def keep(self, entry: EntryT) -> EntryT | None:
@@ -173,9 +184,6 @@ class Cache(Generic[EntryT]):
 
     def _store(self, entry: EntryT) -> EntryT | None:
         key = key_of(entry.metadata)
-        known = self._entries.get(key)
-        if known is not None:
-            entry = self._following(entry, known)
         self._forget(key)
         self.newest = max(self.newest, entry.metadata.version)
         if not self._budgets.take(key.namespace, entry.size):
@@ -242,9 +250,7 @@ class Store:
         )
         self.pods = Cache(StoredPod.read, budgets=budgets, left_out=left_out)
         self.children = {
-            resource: Cache(
-                StoredChild.read, budgets=budgets, left_out=left_out, following=StoredChild.following
-            )
+            resource: Cache(StoredChild.read, budgets=budgets, left_out=left_out)
             for resource in WATCHED_CHILDREN
         }
         self.reconciled: dict[Key, Reconciled] = {}

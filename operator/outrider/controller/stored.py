@@ -22,7 +22,7 @@ from outrider.cluster.resources import (
     MODELS,
     JsonObject,
 )
-from outrider.controller.kept_fields import Content, footprint, lean_metadata, texts
+from outrider.controller.kept_fields import Content, footprint, json_digest, lean_metadata, texts
 from outrider.foreign import require_room
 from outrider.foreign.readers import STATUS
 from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL, schedule_config_map
@@ -61,6 +61,7 @@ class StoredModel:
 
     written: the stored status without the tuner's part.
     size: bytes in memory, or somewhat more than the limit.
+    spec_digest: of the spec in JSON. The state after this one with the same digest is not parsed again.
     """
 
     metadata: Metadata
@@ -69,10 +70,11 @@ class StoredModel:
     model: SpeculativeModel | None
     problem: str | None
     size: int
+    spec_digest: str = ""
 
     @classmethod
-    def read(cls, raw: JsonObject) -> StoredModel:
-        """Parse an object; `problem` has the first error."""
+    def read(cls, raw: JsonObject, before: StoredModel | None = None) -> StoredModel:
+        """Parse an object; `problem` has the first error. before: the known state, whose spec is reused."""
         metadata = lean_metadata(raw)
         status = _readable_status(raw)
         written = {
@@ -80,11 +82,14 @@ class StoredModel:
         }
         size = footprint(raw, most=NAMESPACE_BYTES)
 
-        def stored(model: SpeculativeModel | None, problem: str | None) -> StoredModel:
-            return cls(metadata, written, status, model, problem, size)
+        def stored(model: SpeculativeModel | None, problem: str | None, digest: str = "") -> StoredModel:
+            return cls(metadata, written, status, model, problem, size, digest)
 
         try:
-            return stored(SpeculativeModel.of_stored({**raw, "status": status}), None)
+            digest = _digest_of_spec(raw)
+            if before is not None and before.model is not None and digest and before.spec_digest == digest:
+                return stored(before.model.with_state(raw["metadata"], status), None, digest)
+            return stored(SpeculativeModel.of_stored({**raw, "status": status}), None, digest)
         except ValidationError as error:
             return stored(None, validation_message(error, raw))
         except Exception as error:  # noqa: BLE001 - an error in one object must not keep the others from being read
@@ -105,6 +110,14 @@ class StoredModel:
             deletion_timestamp=self.metadata.deletion_timestamp,
         )
         return StoredModel(metadata, {}, Status(), None, problem, 0)
+
+
+def _digest_of_spec(raw: JsonObject) -> str:
+    """Digest of the spec in JSON; "" if it has none, because it is nested without end."""
+    try:
+        return json_digest(raw.get("spec"))
+    except RecursionError:
+        return ""
 
 
 def _readable_status(raw: JsonObject) -> Status:
@@ -133,11 +146,15 @@ class StoredChild:
     agrees_with: str | None = None
 
     @classmethod
-    def read(cls, raw: JsonObject) -> StoredChild:
-        """Parse."""
+    def read(cls, raw: JsonObject, before: StoredChild | None = None) -> StoredChild:
+        """Parse. before: the known state; if only the status changed, its comparison remains valid."""
         metadata = lean_metadata(raw)
         child = Child.model_validate({**raw, "metadata": metadata})
         content = Content.of(raw)
+        compared = before is not None and before.content.digest == content.digest
+        agrees_with = before.agrees_with if before is not None and compared else None
+        if agrees_with is not None:
+            content = content.known
         data: dict[str, str] = {}
         if child.kind == CONFIG_MAPS.kind:
             data = texts(raw.get("data"), *_keys_that_are_read(metadata))
@@ -147,18 +164,12 @@ class StoredChild:
         succeeded = child.kind == JOBS.kind and bool((raw.get("status") or {}).get("succeeded"))
         judged = (child if deployment is None else deployment).model_dump()
         size = footprint([judged, data, content.packed], most=NAMESPACE_BYTES)
-        return cls(child, content, data, deployment, succeeded, size)
+        return cls(child, content, data, deployment, succeeded, size, agrees_with)
 
     def agreeing(self, applied: str) -> StoredChild:
         """The same state after a comparison with a manifest, of which only the digest is kept."""
         size = self.size - len(self.content.packed or b"")
         return replace(self, content=self.content.known, agrees_with=applied, size=size)
-
-    def following(self, before: StoredChild) -> StoredChild:
-        """This state after another one; if only the status changed, the comparison remains valid."""
-        if before.agrees_with is None or before.content.digest != self.content.digest:
-            return self
-        return self.agreeing(before.agrees_with)
 
     @property
     def metadata(self) -> Metadata:
@@ -181,8 +192,8 @@ class StoredPod:
     size: int
 
     @classmethod
-    def read(cls, raw: JsonObject) -> StoredPod:
-        """Parse."""
+    def read(cls, raw: JsonObject, _: StoredPod | None = None) -> StoredPod:
+        """Parse. The state before does not matter."""
         pod = Pod.model_validate({**raw, "metadata": lean_metadata(raw)})
         return cls(pod, footprint(pod.model_dump(), most=NAMESPACE_BYTES))
 

@@ -125,7 +125,8 @@ class ClusterWatch:
             if change == "DELETED":
                 loop.call_soon_threadsafe(self._drop, resource, lean_metadata(raw))
                 return
-            entry = self._store.cache(resource).read(raw)
+            # The answer to a write often brings the same state earlier.
+            entry = self._store.cache(resource).news(raw)
             # kopf keeps an object for some seconds and needs only its name.
             for name in raw.keys() - _KOPFS:
                 del raw[name]

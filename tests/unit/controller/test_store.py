@@ -127,6 +127,36 @@ def test_keeps_an_unreadable_model_with_the_complaint() -> None:
     assert stored.problem.startswith("spec.replicas: ")
 
 
+def test_the_spec_of_a_model_is_parsed_again_only_if_it_changed() -> None:
+    models = Store().models
+    first = models.put(a_raw_model())
+    status = {"replicas": 3}
+    raw = a_raw_model(version=2, status=status)
+    raw["metadata"]["annotations"] = {"outrider.dev/paused": "true"}
+    second, third = models.put(raw), models.put(a_raw_model(version=3, replicas=7))
+
+    assert first is not None
+    assert first.model is not None
+    assert second is not None
+    assert second.model is not None
+    assert third is not None
+    assert third.model is not None
+    assert second.model.spec is first.model.spec
+    assert second.model == StoredModel.read(raw).model
+    assert third.model.spec.replicas == 7
+
+
+def test_a_state_that_is_known_is_not_parsed_again() -> None:
+    models = Store().models
+    raw = a_raw_model(version=2)
+
+    assert models.news(raw) is not None
+    models.put(raw)
+    assert models.news(raw) is None
+    assert models.news(a_raw_model(version=1)) is None
+    assert models.news(a_raw_model(version=3)) is not None
+
+
 def test_a_field_of_a_newer_operator_does_not_make_a_model_unreadable() -> None:
     raw = a_raw_model()
     raw["spec"]["speculation"]["tuning"] = {"mode": "Auto", "fieldOfTomorrow": "Never"}

@@ -234,9 +234,9 @@ async def test_kopf_keeps_no_more_of_an_object_than_its_name(
     taken: list[dict[str, Any]] = []
     read = StoredModel.read
 
-    def remember(raw: dict[str, Any]) -> StoredModel:
+    def remember(raw: dict[str, Any], before: StoredModel | None) -> StoredModel:
         taken.append(raw)
-        return read(raw)
+        return read(raw, before)
 
     async with watching(tmp_path, monkeypatch) as watched:
         watched.store.models._parse = remember  # type: ignore[assignment]
