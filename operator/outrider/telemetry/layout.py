@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from io import StringIO
 from math import isfinite, nan
 from sys import intern
 
@@ -26,10 +27,10 @@ Engine = tuple[str, ...]
 class Layout:
     """The series of one page, each with its place in a row of numbers.
 
-    series: by place. histograms: whether those of latencies are among them.
+    series: by place. histograms: whether those of latencies are among them. beginning: see `beginning`.
     """
 
-    __slots__ = ("_cells", "_histograms", "_others", "_places", "alone", "series")
+    __slots__ = ("_cells", "_histograms", "_others", "_places", "alone", "beginning", "series")
 
     def __init__(self, readings: Readings, *, histograms: bool) -> None:
         places: dict[str, int] = {}
@@ -48,6 +49,7 @@ class Layout:
         self._places = places
         self._histograms = histograms
         self.series = tuple(series)
+        self.beginning = next(iter(readings), "").rpartition(" ")[0]
         own = {key: place for place, (_, key) in enumerate(series)}
         self.alone = len(own) == len(series) and len({engine for engine, _ in series}) == 1
         """Whether every key is there once, of one engine, so that nothing is added up."""
@@ -96,6 +98,13 @@ class Layout:
         for _, values in scrapes[1:]:
             moved |= {key: place for key, place in self._cells if values[place] != first[place]}
         return _Rows({**self._others, **moved}, scrapes)
+
+
+def beginning(text: str, *, histograms: bool) -> str:
+    """The first used series of a page. Pods of a model have the same, and most likely the others too."""
+    used = used_names(histograms=histograms)
+    first = next((line for line in StringIO(text) if line.startswith(used)), "")
+    return first.rstrip("\r\n").rpartition(" ")[0]
 
 
 class _Rows(PodSeries):

@@ -1,8 +1,8 @@
 """Measurements directly from the engines' /metrics, if there is no Prometheus.
 
-For each pod the source keeps the series of the last page, so that it need not parse them again. A scrape is
-a row of numbers. An engine with 329 series takes 57 KB beside another of its model. A hostile pod can use at
-most about 40 MB.
+For each pod the source keeps the series of the last page, so that it need not parse them again. Pods with
+the same series share them, so only the first of a model needs the parser. A scrape is a row of numbers. A
+hostile pod can use at most about 40 MB.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 
 from outrider.api.text import shortened
 from outrider.telemetry.budget import fair_shares
-from outrider.telemetry.layout import Layout
+from outrider.telemetry.layout import Layout, beginning
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
 from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, Unreadable, pod_series
 from outrider.telemetry.source import MAX_PROBLEM, Complaints, EnginesUnreachable, Skipped
@@ -62,16 +62,17 @@ class _Pod:
     skipped: Skipped = field(default_factory=Skipped)  # in the last scrape
     error: str | None = None
 
-    def take_again(self, at: float, text: str, *, histograms: bool) -> bool:
-        """Add one scrape with the series of the one before; False if its page needs the parser."""
-        values = None if self.layout is None else self.layout.read(text, histograms=histograms)
-        if self.layout is None or values is None:
+    def take_known(self, at: float, text: str, layout: Layout | None, *, histograms: bool) -> bool:
+        """Add one scrape with these series; False if its page has others."""
+        values = None if layout is None else layout.read(text, histograms=histograms)
+        if layout is None or values is None:
             return False
-        self._add(Scrape(at, self.layout, values))
+        self.layout = layout
+        self._add(Scrape(at, layout, values))
         return True
 
-    def take(self, at: float, lines: Readings, *, histograms: bool = False) -> None:
-        """Add one scrape of any series.
+    def take(self, at: float, lines: Readings, *, histograms: bool = False) -> Layout:
+        """Add one scrape of any series, and return their layout.
 
         Raises:
             ValueError: counters of the engine itself cannot be parsed, so sums would be wrong.
@@ -86,6 +87,7 @@ class _Pod:
         values = (found.value for found in lines.values() if isinstance(found, Reading))
         self._add(Scrape(at, self.layout, array("d", values)))
         self.skipped = skipped
+        return self.layout
 
     def _add(self, scrape: Scrape) -> None:
         while self.scrapes and self.scrapes[-1].at >= scrape.at:
@@ -133,6 +135,8 @@ class PodScrapeSource:
         self._clock = clock
         self._http = http or PodHttp()
         self._pods: dict[PodKey, _Pod] = {}
+        self._layouts: dict[str, Layout] = {}
+        """The newest layout of present pods, by its beginning."""
         self._complaints = Complaints()
 
     async def __aenter__(self) -> Self:
@@ -151,6 +155,8 @@ class PodScrapeSource:
         """
         targets = self._targets()
         self._pods = {target.pod: self._pods.get(target.pod, _Pod()) for target in targets}
+        present = {pod.layout for pod in self._pods.values()}
+        self._layouts = {known: layout for known, layout in self._layouts.items() if layout in present}
         slots = self._slots(targets)
         await asyncio.gather(*(self._scrape(target, slots[target.pod.namespace]) for target in targets))
         pods = self._pods
@@ -184,15 +190,24 @@ class PodScrapeSource:
             try:
                 async with asyncio.timeout(seconds):
                     text = await self._read(target.url)
-                if not pod.take_again(at, text, histograms=target.histograms):
-                    lines = await asyncio.to_thread(_parsed, text, pod.layout, target.histograms)
-                    pod.take(at, lines, histograms=target.histograms)
+                await self._take(pod, at, text, histograms=target.histograms)
             except TimeoutError:
                 pod.error = f"no complete answer within {seconds:g} s"
             except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
                 pod.error = _reason(error)
         finally:
             slot.release()
+
+    async def _take(self, pod: _Pod, at: float, text: str, *, histograms: bool) -> None:
+        """Add one scrape, by the parser only if no pod has shown the same series."""
+        if pod.take_known(at, text, pod.layout, histograms=histograms):
+            return
+        similar = self._layouts.get(beginning(text, histograms=histograms))
+        if pod.take_known(at, text, similar, histograms=histograms):
+            return
+        lines = await asyncio.to_thread(_parsed, text, pod.layout or similar, histograms)
+        layout = pod.take(at, lines, histograms=histograms)
+        self._layouts[layout.beginning] = layout
 
     async def _read(self, url: str) -> str:
         answer = await self._http.ask("GET", f"{url}/metrics", most_bytes=self._settings.max_response_bytes)

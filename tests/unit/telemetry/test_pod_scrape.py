@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outrider.api.reasons import MetricsReason
 from outrider.runtimes.metrics import PLUGIN_CELLS, CellCounter
 from outrider.runtimes.vllm import metrics as names
-from outrider.telemetry.page import Reading, read_text
+from outrider.telemetry.page import Reading, Readings, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
 from outrider.telemetry.series import CellSeries, PodKey, Sample, Unreadable
 from outrider.telemetry.source import EnginesUnreachable
@@ -53,6 +53,34 @@ async def test_two_fetches_make_a_window() -> None:
     found = build_window(A, series, dialect=names.DIALECT, since=0, until=110, max_age_seconds=30)
     assert isinstance(found, Window)
     assert (found.engine_steps, found.cells[0].steps, found.seconds) == (200, 200, 10)
+
+
+async def test_only_one_pod_of_a_model_needs_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def counted(page: str, known: Readings, *, histograms: bool) -> Readings:
+        parsed.append(page)
+        return read_text(page, known, histograms=histograms)
+
+    monkeypatch.setattr("outrider.telemetry.pod_scrape.read_text", counted)
+    engines = Engines(a=text(100))
+    async with engines.source() as source:
+        await source.fetch(60)
+        engines.answers["b"] = text(300)
+        series = (await source.fetch(60))[B]
+    assert len(parsed) == 1
+    assert series[names.ENGINE_STEPS] == (Sample(100.0, 300.0),)
+
+
+async def test_a_pod_with_another_series_is_parsed_and_read_right() -> None:
+    engines = Engines(a=text(100))
+    async with engines.source() as source:
+        await source.fetch(60)
+        body = exposition(Counters().ran(steps=300), PluginCounters().ran(steps=300))
+        engines.answers["b"] = page(body + b"vllm:kv_cache_usage_perc 0.5\n")
+        series = (await source.fetch(60))[B]
+    assert series[names.KV_USAGE] == (Sample(100.0, 0.5),)
+    assert series[names.ENGINE_STEPS] == (Sample(100.0, 300.0),)
 
 
 async def test_samples_beyond_the_lookback_are_left_out() -> None:
