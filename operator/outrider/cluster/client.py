@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.request import getproxies
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -68,6 +69,8 @@ async def connect(*, kubeconfig: Path | None = None, context: str | None = None)
         await load_kube_config(  # type: ignore[no-untyped-call]
             path, context=context, client_configuration=configuration
         )
+    # With it, aiohttp reads all variables of the environment twice for each request.
+    configuration.client_session_kwargs = {"trust_env": bool(getproxies())}
     api = ApiClient(configuration)
     api.user_agent = f"outrider/{__version__}"
     return api
