@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import Conflict, Refused
@@ -30,6 +31,17 @@ APPLIED_ANNOTATION = "outrider.dev/applied"
 """Digest of the last applied manifest; reveals fields that the manifest no longer contains."""
 
 
+@dataclass(frozen=True, slots=True)
+class ControlSecret:
+    """The key that signs requests to a model's engines.
+
+    live: the model's Secret, as read; None if the next `Children.apply` writes a new key.
+    """
+
+    key: SigningKey
+    live: StoredChild | None = None
+
+
 class Children:
     """Applies the objects that differ, in the plan's order. Each step is repeatable after a crash."""
 
@@ -38,23 +50,29 @@ class Children:
         self._store = store
         self._manager = manager
 
-    async def signing_key(self, owner: Owner) -> SigningKey:
+    async def control_secret(self, owner: Owner) -> ControlSecret:
         """The key in the model's Secret, or a new one for the next `apply`."""
-        live = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
-        key = _key_in(live) if live is not None else None
-        if key is None or ownership(Child.model_validate(live), owner) is not Ownership.OURS:
-            return SigningKey.generate()
-        return key
+        raw = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
+        key = _key_in(raw) if raw is not None else None
+        if raw is None or key is None:
+            return ControlSecret(SigningKey.generate())
+        live = StoredChild.read(raw)
+        if ownership(live.child, owner) is not Ownership.OURS:
+            return ControlSecret(SigningKey.generate())
+        return ControlSecret(key, live)
 
-    async def apply(self, owner: Owner, wanted: Sequence[JsonObject]) -> None:
+    async def apply(
+        self, owner: Owner, wanted: Sequence[JsonObject], *, secret: ControlSecret | None = None
+    ) -> None:
         """Apply every object that differs from the live one.
 
-        Nothing is written if one of the names belongs to another owner.
+        Nothing is written if one of the names belongs to another owner. secret: is not read again.
 
         Raises:
             NameTaken, ClusterError: see `outrider.cluster.errors`.
         """
-        live = [await self._live(owner, manifest) for manifest in wanted]
+        read = None if secret is None else secret.live
+        live = [await self._live(owner, manifest, read) for manifest in wanted]
         for stored in live:
             _check_owner(stored, owner)
         for manifest, stored in zip(wanted, live, strict=True):
@@ -103,8 +121,10 @@ class Children:
         if stored is not None and stored.succeeded:
             await self._cluster.delete(JOBS, model.namespace, name, uid=stored.metadata.uid)
 
-    async def _live(self, owner: Owner, manifest: JsonObject) -> StoredChild | None:
+    async def _live(self, owner: Owner, manifest: JsonObject, read: StoredChild | None) -> StoredChild | None:
         resource, name = resource_of(manifest), str(manifest["metadata"]["name"])
+        if read is not None and (read.child.kind, read.metadata.name) == (resource.kind, name):
+            return read
         cache = self._store.children.get(resource)
         known = cache.get(Key(owner.namespace, name)) if cache is not None else None
         if known is not None:

@@ -35,7 +35,7 @@ async def key_with(data: dict[str, str], *, uid: str = OWNER.uid) -> SigningKey:
     }
     cluster = QuietCluster()
     cluster.objects[SECRETS.path("default", "m-control")] = secret
-    return await Children(cluster, Store()).signing_key(OWNER)  # type: ignore[arg-type]
+    return (await Children(cluster, Store()).control_secret(OWNER)).key  # type: ignore[arg-type]
 
 
 def encoded(key: bytes | str) -> dict[str, str]:

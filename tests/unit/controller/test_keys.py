@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import pytest
+
 from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, SECRETS, Resource
 from outrider.engine.signing import SigningKey
 from tests.unit.controller.place import KEY, Place
@@ -36,6 +38,21 @@ async def test_every_pass_uses_the_same_key() -> None:
     first = stored_key(place)
     await place.passes(2)
     assert stored_key(place) == place.store.reconciled[KEY].key == first
+
+
+async def test_a_pass_reads_the_secret_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    await place.passes()
+    asked: list[Resource] = []
+    get = place.cluster.get
+
+    async def counted(resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+        asked.append(resource)
+        return await get(resource, namespace, name)
+
+    monkeypatch.setattr(place.cluster, "get", counted)
+    await place.passes()
+    assert asked.count(SECRETS) == 1
 
 
 async def test_a_deleted_secret_makes_a_new_pair_and_restarts_nothing() -> None:

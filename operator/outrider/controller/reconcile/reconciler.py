@@ -20,7 +20,7 @@ from outrider.cluster.events import EventWriter
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, PODS
-from outrider.controller.children import Children
+from outrider.controller.children import Children, ControlSecret
 from outrider.controller.launch_orders import read_order
 from outrider.controller.policy_from_spec import require_tunable
 from outrider.controller.reconcile.downloads import ProgressReader
@@ -37,7 +37,6 @@ from outrider.controller.stored import Key, StoredModel
 from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
 from outrider.engine.client import EngineClient
-from outrider.engine.signing import SigningKey
 from outrider.plan import ControlKeys, Plan, PlanSettings, Rendered, Role, Serving, settled
 from outrider.plan.inference_pool import POOL_KIND
 from outrider.plan.kubernetes_release import KubernetesVersion, matters, turned_off
@@ -93,7 +92,7 @@ class _Pass:
     stored: StoredModel
     model: SpeculativeModel
     rendered: Rendered
-    signing_key: SigningKey | None = None
+    secret: ControlSecret | None = None
     order: LaunchOrder = field(default_factory=LaunchOrder)
     kubernetes: KubernetesVersion | None = None
     besides: DegradedCause | None = None
@@ -109,8 +108,9 @@ class _Pass:
     @property
     def keys(self) -> ControlKeys:
         """The key pair of the control API; empty before it is read, when only revisions count."""
-        key = self.signing_key
-        return ControlKeys("", "") if key is None else ControlKeys(key.private_pem, key.public_pem)
+        if self.secret is None:
+            return ControlKeys("", "")
+        return ControlKeys(self.secret.key.private_pem, self.secret.key.public_pem)
 
 
 class Reconciler:
@@ -239,7 +239,7 @@ class Reconciler:
 
     async def _read(self, this: _Pass) -> None:
         """Read what the store does not have."""
-        this.signing_key = await self._children.signing_key(this.owner)
+        this.secret = await self._children.control_secret(this.owner)
         if matters(this.model.spec):
             # Read in each pass, because a cluster may be upgraded while we run.
             this.kubernetes = await self._cluster.version()
@@ -310,7 +310,7 @@ class Reconciler:
     async def _apply_needed(self, this: _Pass) -> None:
         """Apply everything without which the engines do not serve."""
         needed = [child for child in this.wanted.children if child["kind"] != POOL_KIND]
-        await self._children.apply(this.owner, needed)
+        await self._children.apply(this.owner, needed, secret=this.secret)
 
     async def _prune(self, this: _Pass) -> None:
         kinds = (DEPLOYMENTS, JOBS, BUDGETS) if this.wanted.download is None else (JOBS,)
@@ -321,8 +321,8 @@ class Reconciler:
         key, wanted = this.key, this.wanted
         if wanted.download is None:
             groups = await self._groups.look(key, this.model, wanted.revision)
-        assert this.signing_key is not None
-        self._store.reconciled[key] = Reconciled(this.signing_key, wanted.revisions)
+        assert this.secret is not None
+        self._store.reconciled[key] = Reconciled(this.secret.key, wanted.revisions)
         if wanted.download is not None:
             download = self._observer.download(key, wanted)
             if download.lost:

@@ -20,7 +20,7 @@ from outrider.cluster.errors import Refused
 from outrider.cluster.objects import Pod
 from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import CONFIG_MAPS, PODS, JsonObject
-from outrider.controller.children import Children
+from outrider.controller.children import Children, ControlSecret
 from outrider.controller.fleet import EnginePod, engine_address
 from outrider.controller.reconcile.readiness import DegradedCause, blocked
 from outrider.controller.reconcile.report import Report
@@ -117,19 +117,19 @@ class Targets:
             ClusterError: see `outrider.cluster.errors`.
         """
         this = _Target(key, stored, model, target)
-        signing_key = await self._children.signing_key(this.owner)
+        secret = await self._children.control_secret(this.owner)
         try:
             wanted = await self._pods_wanted(this)
             found = await self._list(this, wanted)
         except CannotFindPods as error:
-            await self._apply(this, signing_key, self._stored_schedule(key))
+            await self._apply(this, secret, self._stored_schedule(key))
             self._store.targets[key] = TargetPods(frozenset())
             return blocked_target(error.cause)
-        seen = await self._look(this, wanted, found, signing_key)
+        seen = await self._look(this, wanted, found, secret.key)
         judgement = judge_target(seen, self._now())
         static = self._static(this, seen, judgement)
-        await self._apply(this, signing_key, static)
-        self._keep(this, seen, judgement, static, signing_key)
+        await self._apply(this, secret, static)
+        self._keep(this, seen, judgement, static, secret.key)
         return _report(judgement.statements, seen.pods, judgement.tuned, wanted.labels)
 
     async def _pods_wanted(self, this: _Target) -> PodsWanted:
@@ -235,9 +235,10 @@ class Targets:
         ]
         return sorted(claims, key=lambda claim: claim.age)
 
-    async def _apply(self, this: _Target, signing_key: SigningKey, static: Schedule | None) -> None:
-        keys = ControlKeys(signing_key.private_pem, signing_key.public_pem)
-        await self._children.apply(this.owner, target_children(this.model, keys=keys, static=static))
+    async def _apply(self, this: _Target, secret: ControlSecret, static: Schedule | None) -> None:
+        keys = ControlKeys(secret.key.private_pem, secret.key.public_pem)
+        wanted = target_children(this.model, keys=keys, static=static)
+        await self._children.apply(this.owner, wanted, secret=secret)
 
     def _static(self, this: _Target, seen: TargetSeen, judgement: TargetJudgement) -> Schedule | None:
         """The schedule that the tuned engines were launched with, as one of them or an earlier look says."""
