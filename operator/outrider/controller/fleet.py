@@ -139,6 +139,10 @@ def engine_address(
 class Fleet(Protocol):
     """The present models. Takes no API call."""
 
+    def present(self) -> Sequence[Key]:
+        """The present models by name, whether they can be tuned or not."""
+        ...
+
     def tuned_models(self) -> Sequence[TunedModel]:
         """Every model that can be tuned and that this installation manages, with or without ready pods."""
         ...

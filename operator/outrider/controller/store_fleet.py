@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from operator import is_
 
 from outrider.api.annotations import read_instructions
 from outrider.api.engine_args import moves_cache
@@ -15,12 +16,12 @@ from outrider.api.target import Target
 from outrider.api.tuning import Actuation
 from outrider.cluster.objects import Metadata, Pod
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import DEPLOYMENTS
+from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel, engine_address
 from outrider.controller.launch_orders import read_order, trial_refusal
 from outrider.controller.policy_from_spec import latency_targets, limited, policy_from_spec
 from outrider.controller.store import Store
-from outrider.controller.stored import Key, StoredModel, key_of
+from outrider.controller.stored import Key, StoredModel, key_of, launch_config_map
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
 from outrider.plan import settled
@@ -37,26 +38,61 @@ _REVISION_LABELS = ("pod-template-hash", "leaderworkerset.sigs.k8s.io/template-r
 """Labels that a Deployment or a LeaderWorkerSet sets on its pods, with another value per template."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The result for one model, and the stored objects that it depends on."""
+
+    rests_on: tuple[object, ...]
+    tuned: TunedModel | None
+
+
 class StoreFleet:
-    """`Fleet` over the store. manages: whether this installation manages a namespace."""
+    """`Fleet` over the store. It computes a model again only if one of its stored objects changed.
+
+    manages: whether this installation manages a namespace.
+    """
 
     def __init__(self, store: Store, manages: Callable[[str], bool] = lambda _: True) -> None:
         self._store = store
         self._manages = manages
         self._failing: dict[Key, str] = {}
+        self._known: dict[Key, _Known] = {}
+
+    def present(self) -> list[Key]:
+        """See `Fleet.present`."""
+        present = sorted(key_of(stored.metadata) for stored in self._store.models)
+        for gone in self._known.keys() - set(present):
+            del self._known[gone]
+        return present
 
     def tuned_models(self) -> list[TunedModel]:
         """Every valid, reconciled model whose engines can change K, live or by a restart, by name.
 
         A model that cannot be tuned is left out; the reconciler reports it in the status.
         """
-        stored = sorted(self._store.models, key=lambda entry: key_of(entry.metadata))
-        return [tuned for entry in stored if (tuned := self._tuned_or_logged(entry)) is not None]
+        return [tuned for key in self.present() if (tuned := self.tuned_model(key)) is not None]
 
     def tuned_model(self, key: Key) -> TunedModel | None:
         """See `Fleet.tuned_model`."""
         stored = self._store.models.get(key)
-        return None if stored is None else self._tuned_or_logged(stored)
+        if stored is None or not self._manages(key.namespace):
+            return None
+        rests_on, known = self._rests_on(key, stored), self._known.get(key)
+        if known is None or not _same(known.rests_on, rests_on):
+            known = self._known[key] = _Known(rests_on, self._tuned_or_logged(stored))
+        return known.tuned
+
+    def _rests_on(self, key: Key, stored: StoredModel) -> tuple[object, ...]:
+        """Everything of the store that `tuned` reads."""
+        store = self._store
+        return (
+            stored,
+            store.reconciled.get(key),
+            store.targets.get(key),
+            store.children[DEPLOYMENTS].get(key),
+            store.children[CONFIG_MAPS].get(Key(key.namespace, launch_config_map(key.name))),
+            *store.pods.of_model(key),
+        )
 
     def _tuned_or_logged(self, stored: StoredModel) -> TunedModel | None:
         key = key_of(stored.metadata)
@@ -80,7 +116,7 @@ class StoreFleet:
         metadata, key = stored.metadata, key_of(stored.metadata)
         reconciled = self._store.reconciled.get(key)
         deleted = metadata.deletion_timestamp is not None
-        if stored.model is None or reconciled is None or deleted or not self._manages(key.namespace):
+        if stored.model is None or reconciled is None or deleted:
             return None
         target = stored.model.spec.target
         if target is not None:
@@ -191,6 +227,10 @@ class StoreFleet:
             return read_order(self._store, model)
         except ValueError:
             return LaunchOrder()  # the reconciler reports it in Degraded
+
+
+def _same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return len(before) == len(now) and all(map(is_, before, now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -385,3 +385,27 @@ def test_the_release_of_the_spec_counts_for_pods_of_its_revision_only(
     store.reconciled[Key("default", "m")] = Reconciled(KEY, frozenset(wanted))
     (found,) = StoreFleet(store).tuned_models()
     assert [pod.wanted_version for pod in found.pods] == [expected]
+
+
+def test_a_model_is_computed_again_only_if_one_of_its_objects_changed() -> None:
+    store = Store()
+    store.models.put(a_raw_model())
+    store.reconciled[Key("default", "m")] = Reconciled(KEY)
+    fleet = StoreFleet(store)
+    (first,) = fleet.tuned_models()
+    assert fleet.tuned_models() == [first]
+    assert fleet.tuned_model(first.key) is first
+
+    for change in (
+        lambda: store.models.put(a_raw_model(version=2, replicas=2)),
+        lambda: store.pods.put(a_raw_pod()),
+        lambda: store.pods.put(a_raw_pod(version=2, ready=False)),
+        lambda: store.children[CONFIG_MAPS].put(a_launch_order("eager")),
+        lambda: store.reconciled.update({first.key: Reconciled(SigningKey.generate())}),
+    ):
+        before = fleet.tuned_model(first.key)
+        change()
+        after = fleet.tuned_model(first.key)
+        assert after is not before
+    store.models.drop(next(iter(store.models)).metadata)
+    assert fleet.tuned_models() == []

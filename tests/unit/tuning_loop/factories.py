@@ -117,6 +117,9 @@ class World:
     metrics: OwnMetrics = field(default_factory=OwnMetrics)
     traces: Traces = field(default_factory=Traces)
 
+    def present(self) -> Sequence[Key]:
+        return [model.key for model in self.models]
+
     def tuned_models(self) -> Sequence[TunedModel]:
         self.fleet_reads += 1
         if self.fleet_error is not None:
@@ -124,7 +127,7 @@ class World:
         return self.models
 
     def tuned_model(self, key: Key) -> TunedModel | None:
-        return next((model for model in self.tuned_models() if model.name == key.name), None)
+        return next((model for model in self.models if model.name == key.name), None)
 
     async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
         assert lookback_seconds > 0

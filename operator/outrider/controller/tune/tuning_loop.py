@@ -172,16 +172,19 @@ class TuningLoop:
         The leader before may be lost together with the metrics source.
         """
         with self._traces.span("round"):
-            await self._tick_all(self._look_at_models(), None)
+            await self._tick_all(await self._look_at_models(), None)
 
     async def tick(self) -> None:
         """Tick all models once."""
-        models = self._look_at_models()
+        models = await self._look_at_models()
         with self._traces.span("round"):
             await self._tick_all(models, await self._measure(models))
         self._metrics.demand.forget_stale(now=self._clock())
 
-    def _look_at_models(self) -> Sequence[TunedModel]:
+    async def _look_at_models(self) -> Sequence[TunedModel]:
+        for key in self._fleet.present():
+            self._fleet.tuned_model(key)  # which the fleet remembers
+            await asyncio.sleep(0)  # let other tasks run between two models
         models = self._fleet.tuned_models()
         self._forget_gone(models)
         for model in models:
