@@ -21,8 +21,11 @@ Row = dict[str, Any]
 
 
 @contextmanager
-def a_prometheus(server: ApiServer, folder: Path) -> Iterator[str]:
-    """In the block it scrapes the pods of this API server as in the local cluster. Yields its address."""
+def a_prometheus(server: ApiServer, folder: Path, *, scrape_seconds: int | None = None) -> Iterator[str]:
+    """In the block it scrapes the pods of this API server as in the local cluster. Yields its address.
+
+    scrape_seconds: between two scrapes; None for the local cluster's.
+    """
     documents = yaml.safe_load_all(_MANIFESTS.read_text())
     found = next(each for each in documents if each["kind"] == "ConfigMap")
     config = yaml.safe_load(found["data"]["prometheus.yml"])
@@ -30,6 +33,8 @@ def a_prometheus(server: ApiServer, folder: Path) -> Iterator[str]:
     of_pods["kubernetes_sd_configs"] = [
         {"role": "pod", "kubeconfig_file": str(server.kubeconfig("prometheus"))}
     ]
+    if scrape_seconds is not None:
+        of_pods["scrape_interval"] = f"{scrape_seconds}s"
     file, port = folder / "prometheus.yml", free_port()
     file.write_text(yaml.safe_dump({**config, "scrape_configs": [of_pods]}))
     options = [

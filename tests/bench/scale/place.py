@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from typing import Any
 import httpx
 import yaml
 
+from outrider.controller.settings import MetricsSourceKind as Source
+from tests.faults.prometheus import a_prometheus
 from tests.lifecycle.api_server import ApiServer, an_api_server, free_port, running
 from tests.lifecycle.operators import QUICK
 from tests.lifecycle.releases import CRD, ROOT
@@ -29,12 +32,25 @@ REPLICAS = 3
 _MODELS = "/apis/outrider.dev/v1alpha1"
 _CONTROLLERS = ("deployment-controller", "replicaset-controller", "disruption-controller")
 _WRITES = ("create", "update", "patch", "delete")
-_SETTINGS = {**QUICK, "OUTRIDER_TUNING_INTERVAL_SECONDS": "10", "OUTRIDER_LEASE_NAMESPACE": "outrider-system"}
+_MODEL = re.compile(r"^m-\d{4}")
+TICK_SECONDS = 10
+_SETTINGS = {
+    **QUICK,
+    "OUTRIDER_TUNING_INTERVAL_SECONDS": str(TICK_SECONDS),
+    "OUTRIDER_LEASE_NAMESPACE": "outrider-system",
+}
 _AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [{"level": "Metadata"}],
+    "rules": [
+        {
+            "level": "Request",
+            "verbs": ["patch"],
+            "resources": [{"group": "outrider.dev", "resources": ["speculativemodels/status"]}],
+        },
+        {"level": "Metadata"},
+    ],
 }
 
 
@@ -68,8 +84,10 @@ def a_model(number: int) -> dict[str, Any]:
 class Place:
     """An API server with the controllers of Deployments, a played node, and a client of both."""
 
-    def __init__(self, server: ApiServer, node_port: int) -> None:
+    def __init__(self, server: ApiServer, node_port: int, settings: Mapping[str, str]) -> None:
         self.server = server
+        self.settings = settings
+        """Of the operator."""
         headers = {"Authorization": "Bearer of-the-test"}
         self._api = httpx.Client(
             base_url=f"https://127.0.0.1:{server.port}", verify=False, headers=headers, timeout=120.0
@@ -89,7 +107,8 @@ class Place:
 
     def deployments(self) -> int:
         """Deployments of all models."""
-        return len(self._api.get("/apis/apps/v1/deployments").json()["items"])
+        found = self._api.get("/apis/apps/v1/deployments", params={"limit": 1}).json()
+        return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
 
     def node(self) -> dict[str, Any]:
         """What the engines of the node have seen."""
@@ -102,17 +121,36 @@ class Place:
 
     def requests(self, since: float, until: float) -> Counter[str]:
         """Requests of the operator between two moments, by verb and kind, from the audit log."""
-        found: Counter[str] = Counter()
+        return Counter(map(_kind, self._log(since, until)))
+
+    def writes_until_ready(self, since: float) -> list[int]:
+        """The operator's writes about each model, up to the one by which its condition Ready became true."""
+        counted: Counter[str] = Counter()
+        ready: dict[str, int] = {}
+        for event in self._log(since, time.time()):
+            named = _MODEL.search((event.get("objectRef") or {}).get("name") or "")
+            if named is None or named[0] in ready or event["verb"] not in _WRITES:
+                continue
+            counted[named[0]] += 1
+            if _is_ready((event.get("requestObject") or {}).get("status") or {}):
+                ready[named[0]] = counted[named[0]]
+        return list(ready.values())
+
+    def _log(self, since: float, until: float) -> Iterator[dict[str, Any]]:
+        """The operator's requests between two moments, in their order."""
         with (self.server.folder / "audit.log").open("rb") as log:
             for line in log:
-                event = json.loads(line)
+                event: dict[str, Any] = json.loads(line)
                 if not event.get("userAgent", "").startswith("outrider/"):
                     continue
                 if since <= _seconds(event["requestReceivedTimestamp"]) < until:
-                    about = event.get("objectRef") or {}
-                    part = f"/{about['subresource']}" if "subresource" in about else ""
-                    found[f"{event['verb']} {about.get('resource', 'other')}{part}"] += 1
-        return found
+                    yield event
+
+
+def _kind(event: Mapping[str, Any]) -> str:
+    about = event.get("objectRef") or {}
+    part = f"/{about['subresource']}" if "subresource" in about else ""
+    return f"{event['verb']} {about.get('resource', 'other')}{part}"
 
 
 def writes(requests: Mapping[str, int]) -> int:
@@ -133,8 +171,8 @@ def _seconds(stamp: str) -> float:
 
 
 @contextmanager
-def a_place(folder: Path) -> Iterator[Place]:
-    """In the block it runs. folder: an empty one."""
+def a_place(folder: Path, source: Source = Source.POD_SCRAPE) -> Iterator[Place]:
+    """In the block it runs. folder: an empty one. source: of the operator's metrics."""
     policy = folder / "audit.yaml"
     policy.write_text(yaml.safe_dump(_AUDIT))
     audit = [
@@ -161,10 +199,21 @@ def a_place(folder: Path) -> Iterator[Place]:
             port = free_port()
             url = f"https://127.0.0.1:{server.port}"
             node = [sys.executable, "-m", "tests.bench.scale.node", url, str(port)]
-            with _process(node, folder / "node.log"):
-                place = Place(server, port)
+            with _process(node, folder / "node.log"), _settings_of(source, server, folder) as settings:
+                place = Place(server, port, settings)
                 eventually("the node listens", lambda: _listens(place))
                 yield place
+
+
+@contextmanager
+def _settings_of(source: Source, server: ApiServer, folder: Path) -> Iterator[Mapping[str, str]]:
+    """Settings of the operator. In the block a Prometheus scrapes the engines, if the operator reads it."""
+    settings = {"OUTRIDER_METRICS_SOURCE": source.value}
+    if source is Source.POD_SCRAPE:
+        yield settings
+        return
+    with a_prometheus(server, folder, scrape_seconds=TICK_SECONDS) as url:
+        yield {**settings, "OUTRIDER_PROMETHEUS_URL": url}
 
 
 def _listens(place: Place) -> bool:
@@ -223,7 +272,12 @@ def an_operator(place: Place, name: str) -> Iterator[Operator]:
     """In the block it runs."""
     clocks, began = place.server.folder / f"{name}.jsonl", time.time()
     words = [sys.executable, "-m", "tests.bench.scale.observed", str(clocks), "run"]
-    environment = {**_SETTINGS, **place.server.environment, "OUTRIDER_HTTP_PORT": str(free_port())}
+    environment = {
+        **_SETTINGS,
+        **place.server.environment,
+        **place.settings,
+        "OUTRIDER_HTTP_PORT": str(free_port()),
+    }
     environment["POD_NAMESPACE"] = "outrider-system"
     with _process(words, place.server.folder / f"{name}.log", environment) as process:
         operator = Operator(process, clocks)
