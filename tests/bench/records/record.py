@@ -71,6 +71,11 @@ class Record(_Part):
         self.path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def percent(ratio: float) -> str:
+    """A cell with one digit; never -0.0."""
+    return f"{round(100 * ratio, 1) + 0.0:.1f}"
+
+
 def records() -> dict[str, Record]:
     """All records by name, the oldest first.
 

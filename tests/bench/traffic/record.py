@@ -15,7 +15,7 @@ from platform import python_version
 from typing import Any
 
 from outrider.pictures.charts import NARROW, Bar, bars_chart, standalone
-from tests.bench.records.record import FOLDER, RAW, ROOT, Record, Table
+from tests.bench.records.record import FOLDER, RAW, ROOT, Record, Table, percent
 from tests.bench.traffic.engines import HEADLINE_OVERHEAD, OVERHEADS, REPORT
 from tests.bench.traffic.runs import (
     BEST_HELD,
@@ -137,7 +137,7 @@ def _rule(rows: Sequence[Row], rule: str) -> list[str]:
     if rule == NO_DRAFTER:
         return [NAMES[rule], "0", "0", "0"]
     cold, warm = _percent(gains(rows, rule)), _percent(gains(rows, rule, WARM))
-    return [NAMES[rule], cold, warm, f"{100 * by_kind[worst]:.1f} ({worst})"]
+    return [NAMES[rule], cold, warm, f"{percent(by_kind[worst])} ({worst})"]
 
 
 def _by_kind(rows: Sequence[Row]) -> Table:
@@ -155,8 +155,8 @@ def _by_kind(rows: Sequence[Row]) -> Table:
                 _percent(gains(own, OUTRIDER)),
                 NAMES[rule],
                 _percent(gains(own, rule)),
-                f"{100 * behind:.1f}",
-                f"{100 * warm[kind][1]:.1f}",
+                percent(behind),
+                percent(warm[kind][1]),
                 f"{100 * sum(known) / len(known):.0f}" if known else "",
             ]
         )
@@ -173,7 +173,7 @@ def _by_overhead(rows: Sequence[Row]) -> Table:
         cells = []
         for overhead in OVERHEADS:
             own = [row for row in at(rows, overhead) if row["engine"] == engine]
-            cells += [_percent(gains(own, OUTRIDER)), f"{100 * gains(own, BEST_HELD).mean:.1f}"]
+            cells += [_percent(gains(own, OUTRIDER)), percent(gains(own, BEST_HELD).mean)]
         found.append([name, *cells])
     columns = [
         text
@@ -190,9 +190,9 @@ def _phases(rows: Sequence[Row]) -> Table:
             SHORT[phase["engine"]],
             str(phase["kind"]),
             str(phase["label"]),
-            f"{100 * phase['regret']:.1f}",
-            "" if phase["settled"] is None else f"{100 * phase['settled']:.1f}",
-            f"{100 * phase['gain']:.1f}",
+            percent(phase["regret"]),
+            "" if phase["settled"] is None else percent(phase["settled"]),
+            percent(phase["gain"]),
         ]
         for phase in worst_phases(rows)[:WORST_PHASES]
     ]
@@ -228,10 +228,9 @@ def _verifying(rows: Sequence[Row]) -> Table:
 
 
 def _percent(spread: Spread) -> str:
-    low, high = 100 * spread.low, 100 * spread.high
-    if low == high:  # one repetition
-        return f"{100 * spread.mean:.1f}"
-    return f"{100 * spread.mean:.1f} [{low:.1f}, {high:.1f}]"
+    if spread.low == spread.high:  # one repetition
+        return percent(spread.mean)
+    return f"{percent(spread.mean)} [{percent(spread.low)}, {percent(spread.high)}]"
 
 
 def picture(table: Table) -> str:

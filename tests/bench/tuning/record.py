@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from tests.bench.records.record import FOLDER, RAW, Record, Table
+from tests.bench.records.record import FOLDER, RAW, Record, Table, percent
 from tests.bench.tuning import alternating, verification
 
 Result = Mapping[str, Any]
@@ -71,7 +71,7 @@ def alternating_tables(result: Result) -> list[Table]:
     """Each policy over all cells; both kinds of engines by text and length of the turns."""
     found = result["summary"]["main"]
     policies = [
-        [words, _percent(found[name]["mean"]), _percent(found[name]["worst_cell"])]
+        [words, percent(found[name]["mean"]), percent(found[name]["worst_cell"])]
         for name, words in ALTERNATING.items()
     ]
     rows = [
@@ -134,12 +134,7 @@ def on_tables_tables(result: Result) -> list[Table]:
 
 
 def _range(middle: float, low: float, high: float) -> str:
-    return f"{_percent(middle)} [{_percent(low)}, {_percent(high)}]"
-
-
-def _percent(ratio: float) -> str:
-    """One digit; never -0.0."""
-    return f"{round(100 * ratio, 1) + 0.0:.1f}"
+    return f"{percent(middle)} [{percent(low)}, {percent(high)}]"
 
 
 @dataclass(frozen=True, slots=True)
