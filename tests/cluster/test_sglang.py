@@ -24,7 +24,7 @@ ON_A_CPU = {
     "attention-backend": "intel_amx",
     "cuda-graph-backend-decode": "disabled",
     "cuda-graph-backend-prefill": "disabled",
-    "mem-fraction-static": 0.05,
+    "mem-fraction-static": 0.4,
     "max-total-tokens": 8192,
     "max-running-requests": 8,
     "dtype": "float32",
