@@ -89,14 +89,19 @@ def test_another_drafter_is_skipped_and_accepted_after_a_gap_as_if_there_had_bee
 
 
 def assert_only_prompts_have_a_pass(engine: Engine, term: int, *, epoch: int = 1) -> None:
-    """Under K=0 the drafter runs where a request begins, by the witness and by what is counted."""
+    """Under K=0 the drafter runs where a request begins, by the witness and by what is counted.
+
+    A request that begins later has the others catch up first, in a pass of their own.
+    """
     push(engine, term, epoch, 0)
     before, begun = scrape(engine), len(drafter_witness.passes(file_of(engine)))
     tokens = run_streams(engine, streams=STREAMS, requests=1, max_tokens=30, name="only")
     counted = settled(engine, before=before, tokens=tokens)
     passed = len(drafter_witness.passes(file_of(engine))) - begun
-    assert 0 < passed <= STREAMS
-    assert counted.total(SKIPPED) == counted.total("outrider:steps_total", k="0") - passed > 0
+    began = counted.total("outrider:steps_total", k="0") - counted.total(SKIPPED)
+    assert 0 < began <= STREAMS
+    assert began <= passed < 2 * began
+    assert counted.total(SKIPPED) > 0
     assert not counted.disagreements()
 
 
