@@ -63,6 +63,8 @@ def volume() -> Iterator[None]:
     """A fresh folder of root on the node, of the kind that fsGroup applies to, for the claim that is made."""
     node = list_objects("nodes", selector="")[0]["metadata"]["name"]
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    # A run that was killed leaves its volume behind, which no other claim gets.
+    kubectl("delete", "pv", NAME, "--ignore-not-found", "--wait")
     apply(
         {
             "apiVersion": "v1",
