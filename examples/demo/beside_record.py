@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from examples.demo.phases import Arm
+from examples.demo.report import TOO_FEW
 from examples.demo.result import Result
 from examples.demo.spread import Compared, compared, overall
 from outrider.bench.result import percent
@@ -15,7 +16,6 @@ from outrider.bench.verdict import Interval
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 HEADINGS = ("over all phases", "this run", "published runs", "do they agree?")
-TOO_FEW = "too few"
 
 
 @dataclass(frozen=True, slots=True)
