@@ -182,7 +182,7 @@ class ApiModel(BaseModel):
 
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
-        rules = _rules_of(type(self)).items()
+        rules = type(self).rules().items()
         broken = [rule.message_for(self) for name, rule in rules if not getattr(self, name)()]
         if broken:
             raise RulesBroken(broken)

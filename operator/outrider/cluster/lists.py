@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from outrider.api.text import whole_number
 from outrider.cluster.errors import Expired, TooLarge
-from outrider.cluster.objects import NEWEST_VERSION
+from outrider.cluster.objects import version_number
 from outrider.cluster.resources import JsonObject, Resource
 
 KeptT = TypeVar("KeptT")
@@ -123,7 +122,7 @@ def read_page(content: bytes, resource: Resource, keep: Callable[[JsonObject], K
     """
     match json.loads(content):
         case {"metadata": {"resourceVersion": str(text), **about}, **answer}:
-            version, token = whole_number(text, most=NEWEST_VERSION), about.get("continue") or ""
+            version, token = version_number(text), about.get("continue") or ""
         case _:
             raise ValueError("not a list with a resource version")
     # A list without objects may say null.

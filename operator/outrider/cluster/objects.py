@@ -9,8 +9,13 @@ from outrider.api.text import whole_number
 from outrider.foreign import read_as
 from outrider.foreign.readers import LAST_WORDS
 
-NEWEST_VERSION = 2**64 - 1
+_NEWEST_VERSION = 2**64 - 1
 """Largest resource version."""
+
+
+def version_number(resource_version: str) -> int | None:
+    """The number of a resource version, which orders the states of one object; None for other text."""
+    return whole_number(resource_version, most=_NEWEST_VERSION)
 
 
 class _View(BaseModel):
@@ -52,7 +57,7 @@ class Metadata(_View):
     @property
     def version(self) -> int:
         """The resource version as a number, which orders the states of one object."""
-        return whole_number(self.resource_version, most=NEWEST_VERSION) or 0
+        return version_number(self.resource_version) or 0
 
 
 class StatusCondition(_View):

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from outrider.api.text import whole_number
-from outrider.cluster.objects import NEWEST_VERSION, Metadata, Pod
+from outrider.cluster.objects import Metadata, Pod, version_number
 from outrider.cluster.resources import (
     MODELS,
     PODS,
@@ -110,14 +109,14 @@ class Cache(Generic[EntryT]):
 
     def news(self, raw: JsonObject) -> EntryT | None:
         """The entry of a state that is newer than the known one; None without news. Safe on any thread."""
-        known, metadata = self._known(raw), raw.get("metadata", {})
-        version = whole_number(str(metadata.get("resourceVersion")), most=NEWEST_VERSION)
+        known, metadata = self._known(raw), raw.get("metadata") or {}
+        version = version_number(str(metadata.get("resourceVersion")))
         if known is not None and version is not None and version <= known.metadata.version:
             return None
         return self.read(raw)
 
     def _known(self, raw: JsonObject) -> EntryT | None:
-        metadata = raw.get("metadata", {})
+        metadata = raw.get("metadata") or {}
         return self._entries.get(Key(str(metadata.get("namespace", "")), str(metadata.get("name"))))
 
     def put(self, raw: JsonObject) -> EntryT | None:
