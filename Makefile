@@ -66,7 +66,7 @@ test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) $(REGISTRY) ## Upgrades with Helm 3
 test-keda: $(KEDA) ## KEDA scales a model to zero and back; the first build of KEDA takes more than an hour
 	OUTRIDER_KEDA=$(dir $(KEDA)) $(RUN) pytest tests/lifecycle/test_keda.py $(ARGS)
 
-test-guidellm: $(GUIDELLM) ## `outrider bench` with the real GuideLLM, on the cluster that `make cluster` brought up; two minutes
+test-guidellm: $(GUIDELLM) ## `outrider bench` with the real GuideLLM, on the cluster that `make cluster` brought up; eight minutes on a busy machine
 	PATH="$(dir $(GUIDELLM)):$(PATH)" $(RUN) pytest tests/cluster/commands/test_bench.py $(ARGS)
 
 # Without the stamp its version is v0.0.0, and Helm refuses the chart.

@@ -112,6 +112,7 @@ def test_a_request_without_drafts_and_one_with_share_a_batch(
     drafted, together = counted.by(DRAFTED, "position"), {"batch": "2-3", "k": "3"}
     assert set(drafted) == {"0", "1", "2"}
     steps = counted.total("outrider:steps_total", **together)
+    assert steps > 0, "they never shared a batch"
     assert counted.by(LIMITED, "position", **together) == dict.fromkeys("012", steps)
     # Of two requests one drafts. The step of a prompt and the one after it may have fewer.
     assert counted.total(DRAFTED, position="0", **together) <= steps
