@@ -15,6 +15,8 @@ from outrider.bench.result import percent
 from outrider.bench.verdict import Interval
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
+WIDEST = 0.3
+"""Width of an interval, of a ratio, above which a run says too little. Whole runs have 0.02 to 0.2."""
 HEADINGS = ("over all phases", "this run", "published runs", "do they agree?")
 
 
@@ -51,13 +53,15 @@ def rows(result: Result, published: Published) -> Iterator[tuple[str, ...]]:
     for row, gain_of in ROWS.items():
         gain, (lowest, highest) = gain_of(found), published.gains[row]
         known = f"{_percent(lowest)} to {_percent(highest)} %"
-        yield row, TOO_FEW if gain is None else percent(gain), known, _agreement(gain, lowest, highest)
+        yield row, TOO_FEW if gain is None else percent(gain), known, agreement(gain, lowest, highest)
 
 
-def _agreement(gain: Interval | None, lowest: float, highest: float) -> str:
+def agreement(gain: Interval | None, lowest: float, highest: float) -> str:
     """Whether the interval of a gain meets the range of the published runs."""
     if gain is None:
         return "-"
+    if gain.high - gain.low > WIDEST:
+        return "it cannot say"
     if gain.high < lowest:
         return "no, it is below"
     return "no, it is above" if gain.low > highest else "yes"

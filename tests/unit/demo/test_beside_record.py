@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo import beside_record
 from examples.demo.beside_record import ROWS, Published, rows
 from examples.demo.phases import Arm
+from outrider.bench.verdict import Interval
 from tests.unit.demo.factories import a_result
 
 OVER_ZERO, OVER_LARGEST, LOWEST = ROWS
@@ -27,6 +29,12 @@ def test_a_run_agrees_where_its_interval_meets_the_published_range() -> None:
         OVER_LARGEST: "no, it is below",
         LOWEST: "no, it is above",
     }
+
+
+def test_a_run_with_a_wide_interval_agrees_with_nothing() -> None:
+    """It meets every range, so that says nothing."""
+    assert beside_record.agreement(Interval(1.4, 0.7, 3.0), 1.46, 1.5) == "it cannot say"
+    assert beside_record.agreement(Interval(1.5, 1.41, 1.61), 1.46, 1.5) == "yes"
 
 
 def test_a_run_of_which_too_little_was_seen_says_so() -> None:
