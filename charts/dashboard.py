@@ -244,7 +244,7 @@ WRONG = Row(
         ),
         stat(
             "Leaders",
-            "One per installation. 0: nothing is reconciled or tuned.",
+            "One per installation, or per shard. 0: nothing is reconciled or tuned.",
             Query("sum by (namespace) (outrider_operator_leader)", "{{namespace}}"),
         ),
         Panel(

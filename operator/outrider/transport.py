@@ -7,14 +7,16 @@ caller limits the time of the whole answer.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from outrider.api.text import shortened
 
@@ -59,11 +61,28 @@ class PodAnswer:
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Leaves no cyclic garbage where a connection was closed.
+
+    asyncio's transport refers to itself by a bound method. The garbage collector of the operator looks at
+    frozen objects seldom, so each connection that was open at a collection would take memory for hours.
+    """
+
+    async def _wrap_create_connection(
+        self, *args: Any, **options: Any
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        transport, handler = await super()._wrap_create_connection(*args, **options)
+        closed = handler.closed
+        if closed is not None:
+            closed.add_done_callback(lambda _: setattr(transport, "_read_ready_cb", None))
+        return transport, handler
+
+
 def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         # Silent pods must not use up connections that other pods need. aiohttp keeps connections by
         # address, so no request looks at those of other pods.
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False),
+        connector=_Connector(limit=0, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         # The client reaches a pod by its address, never through a proxy of the environment.
         trust_env=False,

@@ -29,6 +29,9 @@ TARGETS: Mapping[str, str] = {
     "operator/outrider/tuning/choose/guardrails.py": _LAW,
     "operator/outrider/tuning/explore/probing.py": _LAW,
     "operator/outrider/tuning/choose/choice.py": _LAW,
+    "operator/outrider/tuning/k0_comparison.py": (
+        "tests/unit/tuning/test_k0_comparison.py tests/unit/tuning/test_tax.py"
+    ),
     "operator/outrider/tuning/state.py": _LAW,
     "operator/outrider/tuning/moments.py": "tests/unit/tuning/test_moments.py",
     "operator/outrider/tuning/stored.py": "tests/unit/tuning/test_stored.py",

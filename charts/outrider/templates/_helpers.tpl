@@ -30,6 +30,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (include "outrider.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{/* Number of the operator's pods: one per shard, and the standbys. */}}
+{{- define "outrider.pods" -}}
+{{- if int .Values.replicas }}{{ sub (add (int .Values.shards) (int .Values.replicas)) 1 }}{{ else }}0{{ end -}}
+{{- end -}}
+
 {{/* "yes" if the platform assigns the user IDs of pods, else empty. */}}
 {{- define "outrider.platformUser" -}}
 {{- $openshift := .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}

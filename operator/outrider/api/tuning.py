@@ -108,7 +108,7 @@ class Tuning(ApiModel):
     under asynchronous scheduling. Auto (default): Skip for launches that were tested on a real engine, else
     Sync. status.speculation.idleDrafter has the result. A change restarts pods."""
     structural_off: StructuralOff = StructuralOff.NEVER
-    """Whether Outrider relaunches a model without its drafter if K is 0 for long. Never (default): no.
+    """Whether Outrider relaunches a model without its drafter if drafting loses. Never (default): no.
     Recommend: the condition LaunchOptimal reports it. Allow: it relaunches, and returns when drafting would
     pay."""
     canary: Canary = Canary.NEVER

@@ -221,7 +221,7 @@ class LaunchReason(Reason):
     DRAFTER_IDLE = (
         "DrafterIdle",
         Need.NOTE,
-        "K is 0 most of the time, and the loaded drafter costs time. A launch without it would be faster.",
+        "For some time drafting was slower than a launch without the drafter would have been.",
         "With structuralOff: Recommend, set tuning.structuralOff: Allow, or speculation.method: none. With "
         "Allow, wait.",
     )

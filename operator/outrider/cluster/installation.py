@@ -14,12 +14,17 @@ from datetime import datetime, timedelta
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from outrider.cluster.objects import version_number
 from outrider.cluster.resources import JsonObject
+from outrider.cluster.shards import ONLY_SHARD, Shard
 
 WATCHES_ANNOTATION = "outrider.dev/watch-namespaces"
 ACCOUNT_ANNOTATION = "outrider.dev/service-account"
 SEES_ANNOTATION = "outrider.dev/sees-others"
 TERM_ANNOTATION = "outrider.dev/term"
+SHARD_ANNOTATION = "outrider.dev/shard"
+SINCE_ANNOTATION = "outrider.dev/since"
+"""Resource version at which the holder took the Lease."""
 
 MAX_NAMESPACES = 100
 """Limit of namespaces that an operator watches by name; each costs a request to the API server."""
@@ -35,6 +40,7 @@ class _View(BaseModel):
 
 class _LeaseMetadata(_View):
     namespace: str
+    name: str = ""
     creation_timestamp: AwareDatetime
     annotations: dict[str, str] = Field(default_factory=dict)
 
@@ -58,11 +64,13 @@ class Claim:
 
     watches: namespaces, empty for all. account: name of the operator's service account.
     sees_others: the operator may read the Leases of other installations; otherwise it cannot yield to them.
+    shard: the models that the process manages.
     """
 
     watches: frozenset[str] = frozenset()
     account: str = ""
     sees_others: bool = True
+    shard: Shard = ONLY_SHARD
 
     def annotations(self) -> dict[str, str]:
         """Return the claim as annotations of a Lease."""
@@ -70,6 +78,7 @@ class Claim:
             WATCHES_ANNOTATION: ",".join(sorted(self.watches)) or _ALL,
             ACCOUNT_ANNOTATION: self.account,
             SEES_ANNOTATION: "true" if self.sees_others else "false",
+            SHARD_ANNOTATION: str(self.shard),
         }
 
     def covers(self, namespace: str) -> bool:
@@ -86,6 +95,7 @@ class Installation:
     """An operator as its Lease describes it. namespace: that of the Lease, which names the installation.
 
     holder: empty after the holder released the Lease. term: the leadership term in its pushes.
+    lease: name of the Lease. since: resource version at which the holder took it, None if it has not said so.
     """
 
     namespace: str
@@ -95,6 +105,8 @@ class Installation:
     reign_began: datetime
     renewed: datetime
     lasts: timedelta = field(default=timedelta())
+    lease: str = ""
+    since: int | None = None
 
     @classmethod
     def read(cls, raw: JsonObject) -> Installation | None:
@@ -116,6 +128,8 @@ class Installation:
             reign_began=lease.spec.acquire_time,
             renewed=lease.spec.renew_time,
             lasts=timedelta(seconds=lease.spec.lease_duration_seconds),
+            lease=lease.metadata.name,
+            since=version_number(lease.metadata.annotations.get(SINCE_ANNOTATION, "")),
         )
 
     def precedes(self, other: Installation) -> bool:
@@ -148,4 +162,5 @@ def _claim(annotations: Mapping[str, str]) -> Claim | None:
         watches=names,
         account=account,
         sees_others=annotations.get(SEES_ANNOTATION) != "false",
+        shard=Shard.read(annotations.get(SHARD_ANNOTATION, "")) or Shard(),
     )

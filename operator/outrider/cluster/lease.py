@@ -18,14 +18,26 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelection import LeaderElection
 
 from outrider.cluster.installation import Claim
-from outrider.cluster.term_lock import LEASE_SECONDS, REQUEST_SECONDS, RETRY_SECONDS, LeadershipLost, TermLock
+from outrider.cluster.shards import Shard
+from outrider.cluster.term_lock import (
+    LEASE_SECONDS,
+    REQUEST_SECONDS,
+    RETRY_SECONDS,
+    LeadershipLost,
+    TermLock,
+    Turn,
+)
 from outrider.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from outrider.cluster.shard_election import ShardElection
 
 LEASE_NAME = "outrider"
 RENEW_DEADLINE_SECONDS = 10
@@ -49,7 +61,7 @@ class Leadership:
     Any thread may call the methods that are not coroutines.
 
     claim: what the Lease says to other installations. clock: unix seconds.
-    request_seconds: timeout of one request.
+    request_seconds: timeout of one request. turn: of candidates of which one at most may lead.
     """
 
     def __init__(
@@ -60,6 +72,7 @@ class Leadership:
         claim: Claim | None = None,
         clock: Callable[[], float] = time.time,
         request_seconds: float = REQUEST_SECONDS,
+        turn: Turn | None = None,
     ) -> None:
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.lease = lease
@@ -72,6 +85,7 @@ class Leadership:
             self.claim,
             clock=clock,
             request_seconds=request_seconds,
+            turn=turn,
         )
         self._elected = asyncio.Event()
         self._lost = asyncio.Event()
@@ -115,7 +129,7 @@ class Leadership:
         await self._lost.wait()
 
     async def publish(self, claim: Claim, *, above: int) -> None:
-        """Return once the Lease states this claim and this leader's term is larger than ``above``.
+        """Return once the Lease states this claim and `since`, and the term is larger than ``above``.
 
         A term is in use only after the Lease stores it.
         """
@@ -131,10 +145,20 @@ class Leadership:
         self.fence()
         self._lost.set()
 
-    def check(self) -> None:
-        """Raise `NotLeader` unless the Lease is certainly still valid, even after a long pause."""
+    @property
+    def since(self) -> int | None:
+        """Resource version at which this process took the Lease; None before the election."""
+        return self._lock.since
+
+    @property
+    def leads(self) -> bool:
+        """True if the Lease is certainly still valid, even after a long pause."""
         renewed_at = self._lock.renewed_at
-        if self._over or renewed_at is None or time.monotonic() - renewed_at > LEASE_SECONDS:
+        return not self._over and renewed_at is not None and time.monotonic() - renewed_at <= LEASE_SECONDS
+
+    def check(self) -> None:
+        """Raise `NotLeader` unless this process leads."""
+        if not self.leads:
             raise NotLeader("the Lease has expired")
 
     async def release(self) -> None:
@@ -158,11 +182,29 @@ class LeadershipElsewhere:
     Each method that waits raises ``ThreadEnded`` if that thread has ended.
     """
 
-    def __init__(self, leadership: Leadership, thread: LoopThread) -> None:
+    def __init__(self, leadership: Leadership | ShardElection, thread: LoopThread) -> None:
         self._leadership = leadership
         self._thread = thread
-        self.identity = leadership.identity
-        self.lease = leadership.lease
+
+    @property
+    def identity(self) -> str:
+        """Name of this candidate in the Lease."""
+        return self._leadership.identity
+
+    @property
+    def lease(self) -> LeaseName:
+        """The Lease of this candidate."""
+        return self._leadership.lease
+
+    @property
+    def shard(self) -> Shard:
+        """The shard that this process leads, from the election on."""
+        return self._leadership.claim.shard
+
+    @property
+    def since(self) -> int | None:
+        """See `Leadership.since`."""
+        return self._leadership.since
 
     @property
     def claim(self) -> Claim:
@@ -173,6 +215,11 @@ class LeadershipElsewhere:
     def term(self) -> int:
         """See `Leadership.term`."""
         return self._leadership.term
+
+    @property
+    def leads(self) -> bool:
+        """See `Leadership.leads`."""
+        return self._leadership.leads
 
     @property
     def in_touch(self) -> bool:
@@ -221,6 +268,8 @@ class Sole:
         self.identity = socket.gethostname()
         self.term = int(started_at)
         self.in_touch = True
+        self.leads = True
+        self.shard = Shard()
 
     async def run(self) -> None:
         """Wait for ever: there is nothing to renew."""

@@ -14,17 +14,19 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, ApiException, V1Lease, V1LeaseSpec, V1ObjectMeta
 from kubernetes.aio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
-from outrider.cluster.installation import TERM_ANNOTATION, Claim, term_of
+from outrider.cluster.installation import SINCE_ANNOTATION, TERM_ANNOTATION, Claim, term_of
+from outrider.cluster.objects import version_number
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,15 @@ REQUEST_SECONDS = 6.0
 """Timeout of one request."""
 _NO_ANSWER = (aiohttp.ClientError, OSError, ValueError)
 """A TimeoutError is an OSError. What the library cannot parse, such as a page of a proxy, is a ValueError."""
+
+
+class Turn:
+    """The turn of several locks of one process, of which one at most takes its Lease."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.taken_by: TermLock | None = None
+
 
 _Found = tuple[bool, LeaderElectionRecord] | tuple[bool, Exception] | tuple[bool, None]
 
@@ -51,7 +62,9 @@ class TermLock(LeaseLock):
     """One candidate's lock on the Lease, for one term.
 
     term: 0 before the election. renewed_at, answered_at: of the monotonic clock, None for never.
-    clock: unix seconds; a term is at least the time at which it began.
+    since: resource version of the write that took the Lease, None before. Versions order the writes of all
+    Leases, so of two processes both know which one was first.
+    clock: unix seconds; a term is at least the time at which it began. turn: by default, of this lock alone.
     """
 
     def __init__(
@@ -64,8 +77,11 @@ class TermLock(LeaseLock):
         *,
         clock: Callable[[], float] = time.time,
         request_seconds: float = REQUEST_SECONDS,
+        turn: Turn | None = None,
     ) -> None:
         self._request_seconds = request_seconds
+        self._turn = turn or Turn()
+        self.since: int | None = None
         super().__init__(name, namespace, identity, api)
         self._clock = clock
         self.term = 0
@@ -75,7 +91,7 @@ class TermLock(LeaseLock):
         self._least_term = 0
         self._asking = asyncio.Lock()
         self._written = asyncio.Condition()
-        self._published: Claim | None = None
+        self._published: tuple[Claim, int | None] | None = None
         self._current = False
         self._complaint = ""
         self._seen = ("", 0.0)
@@ -95,7 +111,7 @@ class TermLock(LeaseLock):
             await self._written.wait_for(lambda: self._told(claim, above))
 
     def _told(self, claim: Claim, above: int) -> bool:
-        return self._published == claim and self.term > above
+        return self._published == (claim, self.since) and self.since is not None and self.term > above
 
     async def _renew(self) -> None:
         async with self._asking:
@@ -182,7 +198,8 @@ class TermLock(LeaseLock):
                 )
 
     def _annotations(self, term: int) -> dict[str, str]:
-        return {**self._claim.annotations(), TERM_ANNOTATION: str(term)}
+        since = "" if self.since is None else str(self.since)
+        return {**self._claim.annotations(), TERM_ANNOTATION: str(term), SINCE_ANNOTATION: since}
 
     def _renewed(self, before: V1LeaseSpec, record: LeaderElectionRecord) -> V1LeaseSpec:
         # The record has local times, and the library writes them as if they were UTC.
@@ -196,8 +213,19 @@ class TermLock(LeaseLock):
             lease_transitions=(before.lease_transitions or 0) + taken,
         )
 
-    async def _hold(self, request: Awaitable[V1Lease]) -> bool:
-        asked_at, claim = time.monotonic(), self._claim
+    async def _hold(self, request: Coroutine[Any, Any, V1Lease]) -> bool:
+        if self.since is not None:
+            return await self._write(request)
+        async with self._turn.lock:
+            if self._turn.taken_by is not None:
+                request.close()
+                return False
+            held = await self._write(request)
+            self._turn.taken_by = self if held else None
+            return held
+
+    async def _write(self, request: Awaitable[V1Lease]) -> bool:
+        asked_at, states = time.monotonic(), (self._claim, self.since)
         self._current = False
         try:
             lease = await self._answer(request)
@@ -209,8 +237,10 @@ class TermLock(LeaseLock):
             return False
         self._current = True
         async with self._written:
-            self.lease_reference, self._published = lease, claim
+            self.lease_reference, self._published = lease, states
             self.term, self.renewed_at = _term(lease), asked_at
+            if self.since is None:
+                self.since = _version(lease)
             self._written.notify_all()
         return True
 
@@ -278,6 +308,14 @@ def _term(lease: V1Lease) -> int:
     if metadata is None or spec is None or metadata.creation_timestamp is None:
         raise RuntimeError("the API server returned a Lease without a creation timestamp")
     return term_of(metadata.creation_timestamp, spec.lease_transitions or 0, metadata.annotations or {})
+
+
+def _version(lease: V1Lease) -> int:
+    text = (lease.metadata.resource_version if lease.metadata else None) or ""
+    version = version_number(text)
+    if version is None:
+        raise RuntimeError(f"the API server returned a Lease with the resource version {text!r}, no number")
+    return version
 
 
 def _message(error: ApiException) -> str:

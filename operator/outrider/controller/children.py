@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from outrider.cluster.client import ClusterClient
@@ -30,36 +32,58 @@ from outrider.plan.names import PRIVATE_KEY, control_secret, group_set
 APPLIED_ANNOTATION = "outrider.dev/applied"
 """Digest of the last applied manifest; reveals fields that the manifest no longer contains."""
 
+_KIND_SECONDS = 10.0
+"""Until an optional kind is asked for again."""
+
 
 @dataclass(frozen=True, slots=True)
 class ControlSecret:
     """The key that signs requests to a model's engines.
 
-    live: the model's Secret, as read; None if the next `Children.apply` writes a new key.
+    live: the model's Secret, as read; None if the next `Children.apply` writes a new key. missing: whether
+    there was no Secret of that name.
     """
 
     key: SigningKey
     live: StoredChild | None = None
+    missing: bool = False
 
 
 class Children:
-    """Applies the objects that differ, in the plan's order. Each step is repeatable after a crash."""
+    """Applies the objects that differ, in the plan's order. Each step is repeatable after a crash.
 
-    def __init__(self, cluster: ClusterClient, store: Store, *, manager: str = MANAGER) -> None:
+    clock: seconds that never jump.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        store: Store,
+        *,
+        manager: str = MANAGER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._cluster = cluster
         self._store = store
         self._manager = manager
+        self._clock = clock
+        self._kinds: dict[Resource, tuple[bool, float]] = {}
 
     async def control_secret(self, owner: Owner) -> ControlSecret:
         """The key in the model's Secret, or a new one for the next `apply`."""
-        raw = await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
-        key = _key_in(raw) if raw is not None else None
-        if raw is None or key is None:
-            return ControlSecret(SigningKey.generate())
-        live = StoredChild.read(raw)
-        if ownership(live.child, owner) is not Ownership.OURS:
-            return ControlSecret(SigningKey.generate())
-        return ControlSecret(key, live)
+        raw = await self._read_control_secret(owner)
+        if raw is None:
+            return ControlSecret(SigningKey.generate(), missing=True)
+        return _usable(raw, owner) or ControlSecret(SigningKey.generate())
+
+    async def signing_key(self, owner: Owner) -> SigningKey | None:
+        """The key in the model's Secret; None without a usable one."""
+        raw = await self._read_control_secret(owner)
+        found = None if raw is None else _usable(raw, owner)
+        return None if found is None else found.key
+
+    async def _read_control_secret(self, owner: Owner) -> JsonObject | None:
+        return await self._cluster.get(SECRETS, owner.namespace, control_secret(owner.name))
 
     async def apply(
         self, owner: Owner, wanted: Sequence[JsonObject], *, secret: ControlSecret | None = None
@@ -71,8 +95,7 @@ class Children:
         Raises:
             NameTaken, ClusterError: see `outrider.cluster.errors`.
         """
-        read = None if secret is None else secret.live
-        live = [await self._live(owner, manifest, read) for manifest in wanted]
+        live = [await self._live(owner, manifest, secret) for manifest in wanted]
         for stored in live:
             _check_owner(stored, owner)
         for manifest, stored in zip(wanted, live, strict=True):
@@ -105,7 +128,7 @@ class Children:
         known = self._store.children[DEPLOYMENTS].get(deployment)
         if known is not None or (DEPLOYMENTS.kind, owner.name) not in named:
             return
-        if not await self._cluster.serves(LEADER_WORKER_SETS):
+        if not await self.may_exist(LEADER_WORKER_SETS):
             return
         name = group_set(owner.name)
         try:
@@ -115,16 +138,33 @@ class Children:
         for child in unwanted([] if live is None else [Child.model_validate(live)], wanted, owner):
             await self._cluster.delete(LEADER_WORKER_SETS, owner.namespace, name, uid=child.metadata.uid)
 
+    async def may_exist(self, kind: Resource) -> bool:
+        """Whether the cluster had this optional kind some seconds ago, so that many models ask once.
+
+        Only for what is deleted: an object of this operator cannot be older than its kind.
+        """
+        known, at = self._kinds.get(kind, (False, -math.inf))
+        if (now := self._clock()) - at > _KIND_SECONDS:
+            known = await self._cluster.serves(kind)
+            self._kinds[kind] = known, now
+        return known
+
     async def forget_done_job(self, model: Key, name: str) -> None:
         """Delete a completed Job whose pod is gone with its result, so that the next reconcile repeats it."""
         stored = self._store.children[JOBS].get(Key(model.namespace, name))
         if stored is not None and stored.succeeded:
             await self._cluster.delete(JOBS, model.namespace, name, uid=stored.metadata.uid)
 
-    async def _live(self, owner: Owner, manifest: JsonObject, read: StoredChild | None) -> StoredChild | None:
+    async def _live(
+        self, owner: Owner, manifest: JsonObject, secret: ControlSecret | None
+    ) -> StoredChild | None:
         resource, name = resource_of(manifest), str(manifest["metadata"]["name"])
-        if read is not None and (read.child.kind, read.metadata.name) == (resource.kind, name):
-            return read
+        if (
+            secret is not None
+            and (secret.live is not None or secret.missing)
+            and (resource, name) == (SECRETS, control_secret(owner.name))
+        ):
+            return secret.live
         cache = self._store.children.get(resource)
         known = cache.get(Key(owner.namespace, name)) if cache is not None else None
         if known is not None:
@@ -141,6 +181,7 @@ class Children:
             metadata = {**manifest["metadata"], "uid": stored.metadata.uid}
             manifest = {**manifest, "metadata": metadata}
         answer = await self._cluster.apply(manifest, manager=self._manager)
+        self._kinds.pop(resource_of(manifest), None)  # It exists.
         cache = self._store.children.get(resource_of(manifest))
         if cache is not None:
             cache.put(answer)
@@ -175,6 +216,15 @@ def _check_owner(stored: StoredChild | None, owner: Owner) -> None:
             raise Conflict(f"{name} still belongs to a deleted model of this name", retry_after=1.0)
         case Ownership.OURS:
             return
+
+
+def _usable(raw: JsonObject, owner: Owner) -> ControlSecret | None:
+    """A Secret with a key that belongs to this owner; None for any other."""
+    key = _key_in(raw)
+    if key is None:
+        return None
+    live = StoredChild.read(raw)
+    return ControlSecret(key, live) if ownership(live.child, owner) is Ownership.OURS else None
 
 
 def _key_in(secret: JsonObject) -> SigningKey | None:

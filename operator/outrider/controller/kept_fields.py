@@ -9,6 +9,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+from pydantic import BaseModel
 
 from outrider.api.resource import GROUP
 from outrider.cluster.objects import Metadata
@@ -47,6 +50,32 @@ def texts(data: Mapping[str, object] | None, *names: str) -> dict[str, str]:
     """These entries of a ConfigMap. An entry that is far too long is cut, so that its parser refuses it."""
     given = data or {}
     return {name: str(given[name])[:_MAX_TEXT] for name in names if name in given}
+
+
+@lru_cache(maxsize=4096)
+def _shared(names: frozenset[str]) -> set[str]:
+    return set(names)
+
+
+def share_field_names(parsed: object) -> None:
+    """Let parsed objects that were given the same fields share one set of their names.
+
+    pydantic keeps a set for each object, of 200 to 700 bytes. The objects are frozen, so no set changes.
+    Parts of an object that shares its set already do so, too.
+    """
+    waiting = [parsed]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BaseModel):
+            own = found.__pydantic_fields_set__
+            shared = _shared(frozenset(own))
+            if own is not shared:
+                object.__setattr__(found, "__pydantic_fields_set__", shared)
+                waiting += found.__dict__.values()
+        elif isinstance(found, list | tuple):
+            waiting += found
+        elif isinstance(found, dict):
+            waiting += found.values()
 
 
 @dataclass(frozen=True, slots=True)

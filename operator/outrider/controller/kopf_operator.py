@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import kopf
@@ -69,14 +70,14 @@ async def lead(memo: kopf.Memo, **_: object) -> None:
     """Start a leader under ``kopf run``. In `run_in_thread`, the receiver of the events exists already."""
     if "receive" in memo:
         return
-    settings, leadership = Settings.from_environment(), Sole(started_at=time.time())
+    settings = Settings.from_environment()
     memo.api = await connect()
     memo.leader = Leader(
         settings,
         ClusterClient(memo.api),
         OwnMetrics(),
         others=Installations(),
-        term=lambda: leadership.term,
+        leadership=Sole(started_at=time.time()),
         traces=Traces(),
     )
     attached = asyncio.Event()
@@ -150,14 +151,22 @@ async def run_in_thread(receive: Receive, *, namespaces: Sequence[str]) -> None:
     scope: dict[str, Any] = {"namespaces": tuple(namespaces)} if namespaces else {"clusterwide": True}
 
     async def until_it_ends() -> None:
+        settings = kopf.OperatorSettings()
+        # kopf never ends the thread of its login, and its remains are seldom looked at for garbage.
+        settings.execution.executor = executor = ThreadPoolExecutor(1, thread_name_prefix="kopf")
         try:
             tasks = await kopf.spawn_tasks(
-                memo=kopf.Memo(receive=receive), standalone=True, stop_flag=stop_flag, **scope
+                settings=settings,
+                memo=kopf.Memo(receive=receive),
+                standalone=True,
+                stop_flag=stop_flag,
+                **scope,
             )
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
+            executor.shutdown(wait=False, cancel_futures=True)
             # kopf can take a minute to end; the next one need not wait for it.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(ended.set)

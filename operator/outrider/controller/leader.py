@@ -6,15 +6,18 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from outrider.api.reasons import EventReason
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.events import EventWriter
+from outrider.cluster.lease import LeadershipElsewhere, Sole
 from outrider.cluster.ownership import Owner
+from outrider.controller.children import Children
 from outrider.controller.cpu_budget import CpuBudget, Overspent, planning_rests
+from outrider.controller.fleet import TunedModel
 from outrider.controller.other_installations import Installations
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.reconcile.reconciler import Reconciler
@@ -26,7 +29,8 @@ from outrider.controller.stored import Key, key_of
 from outrider.controller.traces import Traces
 from outrider.controller.tune.api_server import ClusterApiServer
 from outrider.controller.tune.engine_tables import ScheduleVersions
-from outrider.controller.tune.metrics_source import open_source
+from outrider.controller.tune.first_renewals import FirstRenewals
+from outrider.controller.tune.metrics_source import open_source, pods_at_once
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.timing import Timing
 from outrider.controller.tune.tuning_loop import Observability, TuningLoop
@@ -51,12 +55,18 @@ class LeaderLimits:
     """CPU time that one reconcile may take. A usual one takes about 20 ms."""
     restart_seconds: float = 5.0
     """Pause before a failed tuning loop starts again."""
+    pause_seconds: float = 0.5
+    """Pause between two reconciles of a model, whose pods and objects change in quick succession."""
+    renewal_seconds: float = 0.01
+    """Time for each pod that the other work of a new leader waits for the first renewals. In all it waits at
+    least one second, and at most half a lease."""
 
 
 class Leader:
     """The two loops and their watches, for one leadership term.
 
-    others: the other installations, whose models this one leaves alone. term: fences every push.
+    others: the other installations, whose models this one leaves alone. leadership: its term fences every
+    push, and no push is sent once it is over.
     """
 
     def __init__(
@@ -66,7 +76,7 @@ class Leader:
         metrics: OwnMetrics,
         *,
         others: Installations,
-        term: Callable[[], int],
+        leadership: LeadershipElsewhere | Sole,
         traces: Traces,
         limits: LeaderLimits = LeaderLimits(),
     ) -> None:
@@ -75,10 +85,14 @@ class Leader:
         self._traces = traces
         self._metrics = metrics
         self._others = others
-        self._store = Store(left_out=lambda reason: metrics.left_out.labels(reason).inc())
+        self._store = Store(
+            left_out=lambda reason: metrics.left_out.labels(reason).inc(), shard=lambda: leadership.shard
+        )
         # A push shortly after a scrape uses its connection.
         self._http = PodHttp()
-        self._engines = EngineClient(timeout_seconds=settings.engine_timeout_seconds, http=self._http)
+        self._engines = EngineClient(
+            timeout_seconds=settings.engine_timeout_seconds, http=self._http, leads=lambda: leadership.leads
+        )
         self._reconciler = Reconciler(
             cluster,
             self._store,
@@ -93,7 +107,12 @@ class Leader:
             limits.cpu_seconds, share=_CPU_SHARE, doubling=True, overspent=self._overspent.__setitem__
         )
         self._queue = WorkQueue[Key](
-            self._reconcile, concurrency=settings.reconcile_concurrency, group=lambda key: key.namespace
+            self._reconcile,
+            concurrency=settings.reconcile_concurrency,
+            pause=limits.pause_seconds,
+            group=lambda key: key.namespace,
+            # Pods start while the models before them get their next status.
+            first=lambda key: key not in self._store.reconciled,
         )
         self._watch = ClusterWatch(
             cluster,
@@ -110,7 +129,16 @@ class Leader:
             on_order=self._queue.add,
         )
         self._versions = ScheduleVersions()
-        self._term = term
+        self._term = lambda: leadership.term
+        self._fleet = StoreFleet(self._store, others.manages)
+        self._children = Children(cluster, self._store)
+        self._timing = Timing(
+            tick=settings.tuning_interval_seconds,
+            push_lease=settings.push_lease_seconds,
+            settle=settings.scale_settle_seconds,
+            pods_at_once=pods_at_once(settings),
+        )
+        self._renewal_seconds = limits.renewal_seconds
         self._loop: TuningLoop | None = None
         self.has_view = False
         """True after the first full read; before it nothing is written."""
@@ -126,11 +154,50 @@ class Leader:
                 first.create_task(self._read_first())
                 first.create_task(self._others.first_look())
             async with asyncio.TaskGroup() as parts:
+                await self._renew_first(parts)
                 parts.create_task(self._watch.watch_forever(watches))
                 parts.create_task(self._watch.read_all_forever(self._settings.resync_seconds))
                 parts.create_task(self._others.look_forever(self._reconcile_all))
                 parts.create_task(self._queue.run())
                 parts.create_task(self._supervise("tuning loop", self._tune))
+
+    async def _renew_first(self, parts: asyncio.TaskGroup) -> None:
+        """Renew what engines hold before anything else, for leases end whatever the API server does.
+
+        Silent pods delay the other work by a short time, and then their renewals continue beside it.
+        """
+        models = sorted({self._store.pods.model_of(pod.metadata) for pod in self._store.pods})
+        if not models:
+            return
+        renewals = FirstRenewals(
+            self._engine_access, self._timing, read=self._before_its_reconcile, ticked=self._ticked
+        )
+        done = asyncio.Event()
+
+        async def renew() -> None:
+            held = await renewals.first(models)
+            done.set()
+            await renewals.repeat(held)
+
+        parts.create_task(renew())
+        patience = max(1.0, self._renewal_seconds * len(self._store.pods))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(patience, self._timing.push_lease / 2)):
+                await done.wait()
+
+    async def _before_its_reconcile(self, key: Key) -> TunedModel | None:
+        stored = self._store.models.get(key)
+        if stored is None or not self._others.manages(key):
+            return None
+        signing_key = await self._children.signing_key(Owner(*key, stored.metadata.uid))
+        return None if signing_key is None else self._fleet.before_its_reconcile(key, signing_key)
+
+    def _ticked(self, uid: str) -> bool:
+        return self._loop is not None and self._loop.has_pushed(uid)
+
+    @property
+    def _engine_access(self) -> Engines:
+        return Engines(self._engines, self._versions, self._term)
 
     @contextmanager
     def _shown(self) -> Iterator[None]:
@@ -149,7 +216,7 @@ class Leader:
 
     def _managed_models(self) -> list[ShownModel]:
         models = list(self._store.models)  # in one step: scrapes run on another thread than changes
-        return [shown(each) for each in models if self._others.manages(each.metadata.namespace)]
+        return [shown(each) for each in models if self._others.manages(key_of(each.metadata))]
 
     async def _read_first(self) -> None:
         """Read everything before the first reconcile, so that a restart writes nothing twice."""
@@ -170,7 +237,7 @@ class Leader:
             self._queue.add(key_of(stored.metadata))
 
     async def _reconcile(self, key: Key) -> float | None:
-        if not self._others.manages(key.namespace):
+        if not self._others.manages(key):
             return None
         if (rest := self._cpu.rest(key)) > 0:
             return rest
@@ -194,20 +261,14 @@ class Leader:
             await self._events.emit(owner, EventReason.CPU_BUDGET_EXCEEDED, planning_rests(overspent))
 
     async def _tune(self) -> None:
-        settings = self._settings
-        fleet = StoreFleet(self._store, self._others.manages)
         try:
-            async with open_source(settings, fleet, self._http) as source:
+            async with open_source(self._settings, self._fleet, self._http) as source:
                 self._loop = TuningLoop(
-                    fleet,
+                    self._fleet,
                     source,
-                    Engines(self._engines, self._versions, self._term),
+                    self._engine_access,
                     self._api_server,
-                    Timing(
-                        tick=settings.tuning_interval_seconds,
-                        push_lease=settings.push_lease_seconds,
-                        settle=settings.scale_settle_seconds,
-                    ),
+                    self._timing,
                     observability=Observability(self._metrics, self._traces),
                 )
                 await self._loop.run()

@@ -19,7 +19,10 @@ from outrider.cluster.installation import Installation
 from outrider.cluster.lease import LEASE_NAME, LeadershipElsewhere
 from outrider.cluster.resources import LEASES
 from outrider.cluster.reviews import Authority
+from outrider.controller.other_shards import NotListed, OtherShards
 from outrider.controller.own_metrics import OwnMetrics
+from outrider.controller.sightings import Sightings, plausible
+from outrider.controller.stored import Key
 from outrider.controller.work_queue import backoff_seconds
 
 log = logging.getLogger(__name__)
@@ -27,9 +30,6 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 3.0
 _MARGIN_SECONDS = 60
 """Seconds above the present time that exceed every term: a term is a creation time plus leader changes."""
-_FARTHEST_SECONDS = 365 * 86_400
-"""Maximum distance of a term from the present time. A higher one is invalid, and would block later
-leaders."""
 
 
 class Installations:
@@ -39,20 +39,22 @@ class Installations:
         self.managers: Sequence[Installation] = ()
         """The installations that manage a namespace which this one watches, in their order."""
 
-    def manages(self, namespace: str) -> bool:
-        """Whether this installation manages a namespace that it watches."""
-        return not any(other.claim.covers(namespace) for other in self.managers)
+    def manages(self, key: Key) -> bool:
+        """Whether this process manages a model that it watches."""
+        return not any(other.claim.covers(key.namespace) for other in self.managers)
 
     async def first_look(self) -> None:
         """Return after the first successful read; before it nothing may be managed."""
 
     async def look_forever(self, changed: Callable[[], None], /) -> None:  # noqa: ARG002
-        """Read until cancelled, and call back when another installation came, ended or changed its order."""
+        """Read until cancelled, and call back when other processes came, ended or changed their order."""
         await asyncio.Event().wait()
 
 
 class OtherInstallations(Installations):
-    """Reads the Leases of all installations.
+    """Reads the Leases of all installations, and those of other shards.
+
+    The Lease of shard 1 stands for an installation. Without a holder, its other shards yield to everyone.
 
     This one writes its namespaces into its Lease before it reads the others. So of two that start together,
     the later one sees the earlier one.
@@ -64,9 +66,14 @@ class OtherInstallations(Installations):
         self._leadership = leadership
         self._metrics = metrics
         self._authority = Authority(cluster)
+        self._shards = OtherShards(cluster, leadership)
         self._sightings = Sightings()
         self._outbid = 0
         self._looked = False
+
+    def manages(self, key: Key) -> bool:
+        """See `Installations.manages`."""
+        return super().manages(key) and self._shards.manages(key)
 
     async def first_look(self) -> None:
         """Return after the first read, when this leader's term is above all others."""
@@ -84,26 +91,37 @@ class OtherInstallations(Installations):
         """Read until cancelled, and call back on each change."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            before = _seen_by_models(self.managers)
+            before = self._seen_by_models()
             try:
                 await self._look()
             except ClusterError as error:
                 log.warning("other installations were not read, the last view stays: %s", error)
-            if _seen_by_models(self.managers) != before:
+            if self._seen_by_models() != before:
                 changed()
 
+    def _seen_by_models(self) -> object:
+        """The part that decides which models this process manages."""
+        return [(each.namespace, each.claim.watches) for each in self.managers], self._shards.kept
+
     async def _look(self) -> None:
+        await self._shards.look()
         try:
             own, others = await self._seen()
         except Refused as error:
             await self._go_blind(error)
             return
         claim = replace(self._leadership.claim, sees_others=True)
-        alive = self._sightings.alive(others, at=time.monotonic(), now=datetime.now(UTC))
+        alive = self._sightings.alive([*others, own], at=time.monotonic(), now=datetime.now(UTC))
+        if own not in alive:
+            own = replace(own, reign_began=datetime.max.replace(tzinfo=UTC))
+        alive = [each for each in alive if each is not own]
         # Engines refuse a term below one that they saw. Later, only earlier installations can have pushed.
         sharing = [other for other in others if own.claim.overlaps(other.claim)]
-        plausible = [other for other in sharing if other.term < time.time() + _FARTHEST_SECONDS]
-        terms = [other.term for other in plausible if not self._looked or other.precedes(own)]
+        counted = plausible(sharing, now=time.time())
+        terms = [other.term for other in counted if not self._looked or other.precedes(own)]
+        if sharing and self._leadership.shard.number == 1:
+            # Others read the Lease of shard 1 only, and have to exceed the terms of all shards.
+            terms.append(self._shards.highest_term)
         self._outbid = max(self._outbid, *terms, 0)
         await self._leadership.publish(claim, above=self._outbid)
         self._settle(preceding(own, alive))
@@ -115,13 +133,22 @@ class OtherInstallations(Installations):
         )
         home = self._leadership.lease.namespace
         own = next((each for each in listed if each.namespace == home), None)
-        if own is not None and own.holder:
-            self._leadership.saw(own.holder)
-        if own is None or own.holder != self._leadership.identity:
-            raise _NotListed("the list does not have this leader's last write to its own Lease")
+        if self._leadership.shard.number > 1:
+            own = own or self._nobody()
+        elif own is None or own.holder != self._leadership.identity:
+            if own is not None and own.holder:
+                self._leadership.saw(own.holder)
+            raise NotListed("the list does not have this leader's last write to its own Lease")
         others = [each for each in listed if each.namespace != home]
         trusted = [await self._authority.believed(each, within=own.claim) for each in others]
         return own, [each for each in trusted if each is not None]
+
+    def _nobody(self) -> Installation:
+        """This installation before its shard 1 had a leader."""
+        last, leadership = datetime.max.replace(tzinfo=UTC), self._leadership
+        return Installation(
+            leadership.lease.namespace, leadership.claim, "", leadership.term, reign_began=last, renewed=last
+        )
 
     async def _go_blind(self, error: Refused) -> None:
         """Manage everything without a view of others, with a term above those that another one likely has."""
@@ -147,19 +174,10 @@ class OtherInstallations(Installations):
         self._metrics.other_installations.set(len(managers))
 
 
-class _NotListed(ClusterError):
-    """A list that is older than the last write; the next one has it."""
-
-
 def preceding(own: Installation, others: Iterable[Installation]) -> list[Installation]:
     """The installations that watch a namespace of this one and go before it, in their order."""
     sharing = [other for other in others if own.claim.overlaps(other.claim) and other.precedes(own)]
     return sorted(sharing, key=lambda other: other.order)
-
-
-def _seen_by_models(managers: Sequence[Installation]) -> object:
-    """The part that decides which models this installation manages."""
-    return [(each.namespace, each.claim.watches) for each in managers]
 
 
 def _homes(installations: Sequence[Installation]) -> set[str]:
@@ -173,33 +191,3 @@ def _refusal(other: Installation) -> str:
         f" since {other.reign_began.isoformat(timespec='seconds')}. Uninstall one of the two, or give each"
         " its own watchNamespaces"
     )
-
-
-class Sightings:
-    """Finds live installations by changes of their Leases between two reads, not by their clocks.
-
-    For a Lease that is seen for the first time, its own times count.
-    """
-
-    def __init__(self) -> None:
-        self._changed: dict[str, tuple[Installation, float]] = {}
-
-    def alive(self, seen: Iterable[Installation], *, at: float, now: datetime) -> list[Installation]:
-        """The installations whose Lease is held and was renewed in time.
-
-        at: monotonic seconds. now: wall clock.
-        """
-        self._changed = {each.namespace: (each, self._changed_at(each, at, now)) for each in seen}
-        return [
-            each
-            for each, changed_at in self._changed.values()
-            if each.holder and at - changed_at < each.lasts.total_seconds()
-        ]
-
-    def _changed_at(self, each: Installation, at: float, now: datetime) -> float:
-        before = self._changed.get(each.namespace)
-        if before is None:
-            # A sum of dates could exceed the calendar.
-            return at if now - each.renewed < each.lasts else float("-inf")
-        same = (before[0].holder, before[0].renewed) == (each.holder, each.renewed)
-        return before[1] if same else at

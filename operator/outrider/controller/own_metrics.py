@@ -58,13 +58,20 @@ class DemandMetrics:
 class OwnMetrics:
     """The metrics of one process. Each instance has its own registry, so that tests do not share one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shards: int = 1) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.demand = DemandMetrics(self.registry)
         self.status = StatusMetrics(self.registry)
         self.tuning = TuningMetrics(self.registry)
-        self.leader = self._gauge("leader", "1 while this process leads.")
+        self._leader = Gauge(
+            "outrider_operator_leader",
+            "1 while this process leads, with the number of its shard.",
+            ("shard",),
+            registry=self.registry,
+        )
+        self.show_standby()
+        self._gauge("shards", "Number of shards of which this process takes one.").set(shards)
         self.leases_lost = self._counter(
             "leases_lost", "Leadership terms that ended because the Lease was lost."
         )
@@ -85,6 +92,9 @@ class OwnMetrics:
         self.tuning_tick_seconds = self._histogram(
             "tuning_tick_seconds", "Time of one tick of the tuning loop over all models."
         )
+        self.late_models = self._gauge(
+            "late_models", "Models whose part of the last tick outlasted it, because engines do not answer."
+        )
         self.tuning_restarts = self._counter("tuning_restarts", "Restarts of the tuning loop after an error.")
         self.tuning_failures = self._counter(
             "tuning_failures", "Ticks of one model that ended in an internal error."
@@ -99,6 +109,16 @@ class OwnMetrics:
             "prometheus_query_seconds", "Time of all queries of one tick."
         )
         self.prometheus_errors = self._counter("prometheus_errors", "Ticks without an answer of Prometheus.")
+
+    def show_leader(self, shard: int) -> None:
+        """Show that this process leads a shard."""
+        self._leader.clear()
+        self._leader.labels(str(shard)).set(1)
+
+    def show_standby(self) -> None:
+        """Show that this process leads nothing. Prometheus drops the empty label."""
+        self._leader.clear()
+        self._leader.labels("").set(0)
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"outrider_operator_{name}", text, registry=self.registry)

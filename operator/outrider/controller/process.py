@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import signal
 import sys
 import time
@@ -17,7 +18,11 @@ from pythonjsonlogger.json import JsonFormatter
 
 from outrider.cluster.client import ClusterClient, connect
 from outrider.cluster.installation import Claim
-from outrider.cluster.lease import Leadership, LeadershipElsewhere, LeaseName, Sole
+from outrider.cluster.lease import LEASE_NAME, Leadership, LeadershipElsewhere, LeaseName, Sole
+from outrider.cluster.shard_election import ShardElection
+from outrider.cluster.shards import Shard
+from outrider.cluster.term_lock import Turn
+from outrider.controller.garbage import short_collections
 from outrider.controller.http_server import Heartbeat, serve
 from outrider.controller.kopf_operator import run_in_thread
 from outrider.controller.leader import Leader
@@ -25,6 +30,7 @@ from outrider.controller.other_installations import Installations, OtherInstalla
 from outrider.controller.own_metrics import OwnMetrics
 from outrider.controller.settings import LeaderElection, LogFormat, Settings
 from outrider.controller.traces import Traces, open_traces
+from outrider.controller.turns_of_threads import short_turns
 from outrider.loop_thread import LoopThread, ThreadEnded
 
 log = logging.getLogger(__name__)
@@ -74,7 +80,12 @@ def room_for_deep_json() -> Iterator[None]:
 
 async def run_operator(settings: Settings) -> None:
     """Run `operate` on the cluster of this process. If a part hangs or is lost, end the process."""
-    with room_for_deep_json(), open_traces(settings.traces_url) as traces:
+    with (
+        room_for_deep_json(),
+        short_turns(),
+        short_collections(),
+        open_traces(settings.traces_url) as traces,
+    ):
         async with await connect() as api:
             try:
                 await operate(settings, api, traces)
@@ -97,7 +108,7 @@ async def operate(
         Stuck: a part of a term did not end; two terms must not overlap.
         ThreadEnded: the thread of the Lease or of the HTTP server ended.
     """
-    metrics, heartbeat = OwnMetrics(), Heartbeat()
+    metrics, heartbeat = OwnMetrics(shards=settings.shards), Heartbeat()
     async with LoopThread("http") as http, LoopThread("lease") as thread, _own_connection(api, thread) as own:
         candidate = _Candidate(
             settings,
@@ -168,7 +179,7 @@ class _Candidate:
             cluster,
             self._metrics,
             others=_others(leadership, cluster, self._metrics),
-            term=lambda: leadership.term,
+            leadership=leadership,
             traces=self._traces,
         )
 
@@ -200,17 +211,20 @@ class _Candidate:
                 stop_seconds=self._stop_seconds,
             )
         finally:
-            self._metrics.leader.set(0)
+            self._metrics.show_standby()
             # A hanging part may still act; then the Lease has to expire.
             if not isinstance(sys.exception(), Stuck):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._leadership.release(), self._stop_seconds)
 
     async def _wait_and_lead(self) -> None:
-        log.info("waiting for the Lease as %s", self._leadership.identity)
+        shards = self._settings.shards
+        one = "the Lease" if shards == 1 else f"the Lease of one of {shards} shards"
+        log.info("waiting for %s as %s", one, self._leadership.identity)
         await self._leadership.elected()
-        log.info("leading, term %d", self._leadership.term)
-        self._metrics.leader.set(1)
+        shard = self._leadership.shard
+        log.info("leading, term %d%s", self._leadership.term, "" if shards == 1 else f", shard {shard}")
+        self._metrics.show_leader(shard.number)
         await self._leader.lead(partial(run_in_thread, namespaces=self._settings.watch_namespaces))
 
 
@@ -218,8 +232,15 @@ def _leadership(settings: Settings, api: ApiClient, thread: LoopThread) -> Leade
     """A new candidate. api: client on the thread's loop."""
     if settings.leader_election is LeaderElection.OFF:
         return Sole(started_at=time.time())
-    claim = Claim(frozenset(settings.watch_namespaces), settings.service_account)
-    return LeadershipElsewhere(Leadership(api, LeaseName(settings.lease_namespace), claim=claim), thread)
+    turn, namespace, shards = Turn(), settings.lease_namespace, settings.shards
+    candidates = []
+    for shard in Shard.all_of(shards):
+        claim = Claim(frozenset(settings.watch_namespaces), settings.service_account, shard=shard)
+        lease = LeaseName(namespace, shard.lease_name(LEASE_NAME))
+        candidates.append(Leadership(api, lease, claim=claim, turn=turn))
+    # Two processes that start together then seldom want the same shard first.
+    random.shuffle(candidates)
+    return LeadershipElsewhere(candidates[0] if shards == 1 else ShardElection(candidates), thread)
 
 
 def _others(

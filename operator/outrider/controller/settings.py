@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from outrider.cluster.installation import MAX_NAMESPACES
+from outrider.cluster.shards import MAX_SHARDS
 from outrider.plan.network_peers import read_peers
 
 SecretName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")]
@@ -114,7 +115,10 @@ class Settings(BaseModel):
     leader_election: LeaderElection = LeaderElection.ON
     """on, or off if this is the only operator of the cluster; it then leads without a Lease."""
     lease_namespace: str = Field(default_factory=own_namespace)
-    """Namespace of the Lease named outrider. Default: the operator's own."""
+    """Namespace of the Leases. Default: the operator's own."""
+    shards: Annotated[int, Field(ge=1, le=MAX_SHARDS)] = 1
+    """Parts of the models, by a hash of namespace and name. Each process manages one part; further processes
+    are standbys of any. Shard 1 has the Lease outrider, the others outrider-2 and so on."""
     service_account: str = "outrider"
     """Name of the operator's service account. Other installations check its rights."""
     resync_seconds: Annotated[float, Field(ge=10, le=86_400)] = 300.0
@@ -150,6 +154,12 @@ class Settings(BaseModel):
             form = "version=image" if field.field_name == "engine_images" else "name=value"
             raise ValueError(f"{broken[0]!r} is not of the form {form}")
         return {name: text for name, _, text in pairs}
+
+    @model_validator(mode="after")
+    def _shards_have_leases(self) -> Self:
+        if self.shards > 1 and self.leader_election is LeaderElection.OFF:
+            raise ValueError("shards above 1 need leader_election: on, because each shard has a Lease")
+        return self
 
     @model_validator(mode="after")
     def _lease_outlives_a_missed_tick(self) -> Self:

@@ -17,7 +17,8 @@ from outrider.cluster.resources import (
     JsonObject,
     Resource,
 )
-from outrider.controller.kept_fields import NamespaceBudgets
+from outrider.cluster.shards import Shard
+from outrider.controller.kept_fields import NamespaceBudgets, lean_metadata
 from outrider.controller.stored import (
     NAMESPACE_BYTES,
     Entry,
@@ -62,24 +63,27 @@ class Cache(Generic[EntryT]):
 
     An object that cannot be parsed, or for which its namespace has no memory left, is dropped.
 
-    read: parses an object. It receives the known entry too, of which it may reuse parts.
+    read: parses an object. It receives the known entry too, of which it may reuse parts, and the metadata.
     model_of: the model of an object.
+    ours: whether this process keeps the objects of a model. Safe on any thread.
     left_out: called for every dropped state, in the thread that reads.
     smaller: the entry to keep if there is no memory for the full one.
     """
 
     def __init__(
         self,
-        read: Callable[[JsonObject, EntryT | None], EntryT],
+        read: Callable[[JsonObject, EntryT | None, Metadata], EntryT],
         *,
         budgets: NamespaceBudgets,
         model_of: Callable[[Metadata], Key] = model_of,
+        ours: Callable[[Key], bool] = lambda _: True,
         left_out: Callable[[LeftOut], None] = lambda _: None,
         smaller: Callable[[EntryT, int], EntryT] | None = None,
     ) -> None:
         self._parse = read
         self._budgets = budgets
         self.model_of = model_of
+        self._ours = ours
         self._left_out = left_out
         self._smaller = smaller
         self._entries: dict[Key, EntryT] = {}
@@ -96,10 +100,16 @@ class Cache(Generic[EntryT]):
         """Objects that belong to this model, by name."""
         return [self._entries[key] for key in sorted(self._by_model.get(model, ()))]
 
-    def read(self, raw: JsonObject) -> EntryT | None:
-        """The entry of an object; None if it cannot be parsed. Safe on any thread."""
+    def read(self, raw: JsonObject, *, only_ours: bool = False) -> EntryT | None:
+        """The entry of an object; None if it cannot be parsed. Safe on any thread.
+
+        only_ours: None too for an object of another shard.
+        """
         try:
-            return self._parse(raw, self._known(raw))
+            metadata = lean_metadata(raw)
+            if only_ours and not self.keeps(metadata):
+                return None
+            return self._parse(raw, self._known(raw), metadata)
         except Exception as error:  # noqa: BLE001 - an error in one object must not keep the others from being read
             self._left_out(LeftOut.UNREADABLE)
             log.warning(
@@ -107,13 +117,17 @@ class Cache(Generic[EntryT]):
             )
             return None
 
+    def keeps(self, metadata: Metadata) -> bool:
+        """Whether this process keeps an object. Safe on any thread."""
+        return self._ours(self.model_of(metadata))
+
     def news(self, raw: JsonObject) -> EntryT | None:
-        """The entry of a state that is newer than the known one; None without news. Safe on any thread."""
+        """The entry of a state of ours that is newer than the known one; None without. Safe on any thread."""
         known, metadata = self._known(raw), raw.get("metadata") or {}
         version = version_number(str(metadata.get("resourceVersion")))
         if known is not None and version is not None and version <= known.metadata.version:
             return None
-        return self.read(raw)
+        return self.read(raw, only_ours=True)
 
     def _known(self, raw: JsonObject) -> EntryT | None:
         metadata = raw.get("metadata") or {}
@@ -228,6 +242,7 @@ class Store:
 
     left_out: called for every dropped object.
     namespace_bytes: memory limit of one namespace.
+    shard: the part of the models that this process keeps.
     """
 
     def __init__(
@@ -236,7 +251,9 @@ class Store:
         left_out: Callable[[LeftOut], None] = lambda _: None,
         namespace_bytes: int = NAMESPACE_BYTES,
         max_unknown_models: int = 10_000,
+        shard: Callable[[], Shard] = Shard,
     ) -> None:
+        self._shard = shard
         self._max_unknown_models = max_unknown_models
         budgets = NamespaceBudgets(namespace_bytes)
         # A model belongs to itself, whatever its labels. Without memory, its status has the problem.
@@ -244,18 +261,22 @@ class Store:
             StoredModel.read,
             budgets=budgets,
             model_of=key_of,
+            ours=self.is_of_this_shard,
             left_out=left_out,
             smaller=StoredModel.without_content,
         )
-        self.pods = Cache(StoredPod.read, budgets=budgets, left_out=left_out)
+        ours = self.is_of_this_shard
+        self.pods = Cache(StoredPod.read, budgets=budgets, ours=ours, left_out=left_out)
         self.children = {
-            resource: Cache(StoredChild.read, budgets=budgets, left_out=left_out)
+            resource: Cache(StoredChild.read, budgets=budgets, ours=ours, left_out=left_out)
             for resource in WATCHED_CHILDREN
         }
         self.reconciled: dict[Key, Reconciled] = {}
         """The models whose objects this process has applied; only these are tuned."""
         self.targets: dict[Key, TargetPods] = {}
         """The pods of each model with `spec.target`, by its last reconcile."""
+        self.neighbours: dict[Key, StoredModel] = {}
+        """Models of other shards that models of this one name, as of the last reconcile of those."""
         self._unknown: set[Key] = set()
 
     def cache(self, resource: Resource) -> Cache[StoredModel] | Cache[StoredPod] | Cache[StoredChild]:
@@ -263,6 +284,14 @@ class Store:
         if resource == MODELS:
             return self.models
         return self.pods if resource == PODS else self.children[resource]
+
+    def is_of_this_shard(self, model: Key) -> bool:
+        """Whether this process keeps the model. Safe on any thread."""
+        return self._shard().owns(*model)
+
+    def model(self, key: Key) -> StoredModel | None:
+        """A model of this shard, or one of another that a model of this shard names."""
+        return self.models.get(key) or self.neighbours.get(key)
 
     def of_a_model(self, resource: Resource, metadata: Metadata) -> bool:
         """Whether an object is a model or belongs to a known one; others are dropped. Safe on any thread."""

@@ -20,7 +20,7 @@ from outrider.cluster.resources import CONFIG_MAPS, DEPLOYMENTS
 from outrider.controller.fleet import EnginePod, TunedModel, engine_address
 from outrider.controller.launch_orders import read_order, trial_refusal
 from outrider.controller.policy_from_spec import latency_targets, limited, policy_from_spec
-from outrider.controller.store import Store
+from outrider.controller.store import Reconciled, Store
 from outrider.controller.stored import Key, StoredModel, key_of, launch_config_map
 from outrider.engine.client import EngineAddress
 from outrider.engine.signing import SigningKey
@@ -49,10 +49,10 @@ class _Known:
 class StoreFleet:
     """`Fleet` over the store. It computes a model again only if one of its stored objects changed.
 
-    manages: whether this installation manages a namespace.
+    manages: whether this process manages a model.
     """
 
-    def __init__(self, store: Store, manages: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(self, store: Store, manages: Callable[[Key], bool] = lambda _: True) -> None:
         self._store = store
         self._manages = manages
         self._failing: dict[Key, str] = {}
@@ -75,7 +75,7 @@ class StoreFleet:
     def tuned_model(self, key: Key) -> TunedModel | None:
         """See `Fleet.tuned_model`."""
         stored = self._store.models.get(key)
-        if stored is None or not self._manages(key.namespace):
+        if stored is None or not self._manages(key):
             return None
         rests_on, known = self._rests_on(key, stored), self._known.get(key)
         if known is None or not _same(known.rests_on, rests_on):
@@ -94,10 +94,22 @@ class StoreFleet:
             *store.pods.of_model(key),
         )
 
-    def _tuned_or_logged(self, stored: StoredModel) -> TunedModel | None:
+    def before_its_reconcile(self, key: Key, signing_key: SigningKey) -> TunedModel | None:
+        """A model by its stored objects alone, for a push before this process has reconciled it.
+
+        signing_key: of the model. None also for a target, whose pods only a reconcile finds.
+        """
+        stored = self._store.models.get(key)
+        if stored is None or not self._manages(key):
+            return None
+        return self._tuned_or_logged(stored, Reconciled(signing_key))
+
+    def _tuned_or_logged(
+        self, stored: StoredModel, reconciled: Reconciled | None = None
+    ) -> TunedModel | None:
         key = key_of(stored.metadata)
         try:
-            tuned = self.tuned(stored)
+            tuned = self.tuned(stored, reconciled)
         except Exception as error:  # noqa: BLE001 - an error in one model must not keep the others from being tuned
             cause = f"{type(error).__name__}: {error}"
             if self._failing.get(key) != cause:
@@ -107,14 +119,16 @@ class StoreFleet:
         self._failing.pop(key, None)
         return tuned
 
-    def tuned(self, stored: StoredModel) -> TunedModel | None:
+    def tuned(self, stored: StoredModel, reconciled: Reconciled | None = None) -> TunedModel | None:
         """One model for the tuning loop; None if there is nothing to tune, or not yet.
+
+        reconciled: by default the result of its last reconcile.
 
         Raises:
             ValueError: the tuner cannot work with the spec.
         """
         metadata, key = stored.metadata, key_of(stored.metadata)
-        reconciled = self._store.reconciled.get(key)
+        reconciled = reconciled or self._store.reconciled.get(key)
         deleted = metadata.deletion_timestamp is not None
         if stored.model is None or reconciled is None or deleted:
             return None

@@ -22,7 +22,14 @@ from outrider.cluster.resources import (
     MODELS,
     JsonObject,
 )
-from outrider.controller.kept_fields import Content, footprint, json_digest, lean_metadata, texts
+from outrider.controller.kept_fields import (
+    Content,
+    footprint,
+    json_digest,
+    lean_metadata,
+    share_field_names,
+    texts,
+)
 from outrider.foreign import require_room
 from outrider.foreign.readers import STATUS
 from outrider.plan.names import MODEL_LABEL, WEIGHTS_LABEL, WORKERS_LABEL, schedule_config_map
@@ -73,9 +80,14 @@ class StoredModel:
     spec_digest: str = ""
 
     @classmethod
-    def read(cls, raw: JsonObject, before: StoredModel | None = None) -> StoredModel:
-        """Parse an object; `problem` has the first error. before: the known state, whose spec is reused."""
-        metadata = lean_metadata(raw)
+    def read(
+        cls, raw: JsonObject, before: StoredModel | None = None, metadata: Metadata | None = None
+    ) -> StoredModel:
+        """Parse an object; `problem` has the first error.
+
+        before: the known state, whose spec is reused. metadata: of the object, where it is parsed already.
+        """
+        metadata = metadata or lean_metadata(raw)
         status = _readable_status(raw)
         written = {
             name: part for name, part in (raw.get("status") or {}).items() if name not in _TUNERS_STATUS
@@ -83,6 +95,7 @@ class StoredModel:
         size = footprint(raw, most=NAMESPACE_BYTES)
 
         def stored(model: SpeculativeModel | None, problem: str | None, digest: str = "") -> StoredModel:
+            share_field_names((metadata, status, model))
             return cls(metadata, written, status, model, problem, size, digest)
 
         try:
@@ -146,9 +159,15 @@ class StoredChild:
     agrees_with: str | None = None
 
     @classmethod
-    def read(cls, raw: JsonObject, before: StoredChild | None = None) -> StoredChild:
-        """Parse. before: the known state; if only the status changed, its comparison remains valid."""
-        metadata = lean_metadata(raw)
+    def read(
+        cls, raw: JsonObject, before: StoredChild | None = None, metadata: Metadata | None = None
+    ) -> StoredChild:
+        """Parse.
+
+        before: the known state; if only the status changed, its comparison remains valid. metadata: of the
+        object, where it is parsed already.
+        """
+        metadata = metadata or lean_metadata(raw)
         child = Child.model_validate({**raw, "metadata": metadata})
         content = Content.of(raw)
         compared = before is not None and before.content.digest == content.digest
@@ -161,6 +180,7 @@ class StoredChild:
         deployment = None
         if child.kind == DEPLOYMENTS.kind:
             deployment = Deployment.model_validate({**raw, "metadata": metadata})
+        share_field_names((child, deployment))
         succeeded = child.kind == JOBS.kind and bool((raw.get("status") or {}).get("succeeded"))
         judged = (child if deployment is None else deployment).model_dump()
         size = footprint([judged, data, content.packed], most=NAMESPACE_BYTES)
@@ -192,9 +212,10 @@ class StoredPod:
     size: int
 
     @classmethod
-    def read(cls, raw: JsonObject, _: StoredPod | None = None) -> StoredPod:
-        """Parse. The state before does not matter."""
-        pod = Pod.model_validate({**raw, "metadata": lean_metadata(raw)})
+    def read(cls, raw: JsonObject, _: StoredPod | None = None, metadata: Metadata | None = None) -> StoredPod:
+        """Parse. The state before does not matter. metadata: of the object, where it is parsed already."""
+        pod = Pod.model_validate({**raw, "metadata": metadata or lean_metadata(raw)})
+        share_field_names(pod)
         return cls(pod, footprint(pod.model_dump(), most=NAMESPACE_BYTES))
 
     @property

@@ -58,6 +58,8 @@ class TuningMetrics:
 
     def ticked(self, model: Key, decision: Decision | None, policy: Policy) -> None:
         """Count one decision, and show its inputs. None: the tuner did not decide."""
+        # From the first tick on, so that `rate` sees the first probe.
+        self._probe_seconds.labels(*model)
         self._show_batch_size(model, None if decision is None else decision.batch_size)
         if decision is None:
             return

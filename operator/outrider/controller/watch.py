@@ -87,7 +87,7 @@ class ClusterWatch:
         seen = cache.newest
 
         def keep(raw: JsonObject) -> Entry | None:
-            entry: Entry | None = cache.read(raw)
+            entry: Entry | None = cache.read(raw, only_ours=True)
             return entry if entry is not None and self._store.of_a_model(resource, entry.metadata) else None
 
         entries, version = await self._cluster.list_through(resource, namespace, keep, labels=labels)
@@ -122,11 +122,13 @@ class ClusterWatch:
         loop = asyncio.get_running_loop()
 
         def receive(resource: Resource, change: str | None, raw: dict[str, Any]) -> None:
+            cache = self._store.cache(resource)
             if change == "DELETED":
-                loop.call_soon_threadsafe(self._drop, resource, lean_metadata(raw))
+                if cache.keeps(metadata := lean_metadata(raw)):
+                    loop.call_soon_threadsafe(self._drop, resource, metadata)
                 return
             # The answer to a write often brings the same state earlier.
-            entry = self._store.cache(resource).news(raw)
+            entry = cache.news(raw)
             # kopf keeps an object for some seconds and needs only its name.
             for name in raw.keys() - _KOPFS:
                 del raw[name]

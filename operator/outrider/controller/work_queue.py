@@ -34,16 +34,18 @@ def backoff_seconds(failures: int) -> float:
 class WorkQueue(Generic[K]):
     """Runs ``work`` for every added key.
 
-    A key that is added while it waits is worked on once. One that is added during its work is worked on once
-    more. ``work`` returns the seconds until the key is requeued, or None. After an error, the key returns
-    after `backoff_seconds`, or later if the error has a ``retry_after``.
+    A key that is added while it waits is worked on once. One that is added during its work, or during the
+    pause afterwards, is worked on once more. ``work`` returns the seconds until the key is requeued, or None.
+    After an error, the key returns after `backoff_seconds`, or later if the error has a ``retry_after``.
 
     Groups with waiting keys take turns. One group holds at most half of the slots. A group is slow while
     the last work on one of its keys raised TimeoutError. All slow groups together hold at most half of the
     slots, so the other half is free for groups whose work ends in time.
 
     concurrency: number of slots. With one slot the limits above cannot hold, and groups only take turns.
+    pause: minimum seconds from the end of work on a key to the next, so that many changes cause little work.
     group: the group of a key; by default all keys are one group that may hold every slot.
+    first: whether a key goes before the others of its group, as a model without objects does.
     later: the clock, for tests; by default the running loop's.
     """
 
@@ -52,22 +54,27 @@ class WorkQueue(Generic[K]):
         work: Callable[[K], Awaitable[float | None]],
         *,
         concurrency: int,
+        pause: float = 0.0,
         group: Callable[[K], Hashable] | None = None,
+        first: Callable[[K], bool] = lambda _: False,
         later: Later | None = None,
     ) -> None:
         self._work = work
         self._group: Callable[[K], Hashable] = group or (lambda _: None)
+        self._first = first
         self._later = later
+        self._pause = pause
         self._turns = _Turns[K](concurrency, most=concurrency if group is None else max(1, concurrency // 2))
         self._changed = asyncio.Event()
         self._waiting: set[K] = set()
         self._active: set[K] = set()
+        """Keys that are worked on, or pause afterwards."""
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._timers: dict[K, object] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._again)
 
     def add(self, key: K) -> None:
         """Request work on a key. Call it on the loop's thread."""
@@ -75,7 +82,7 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
-            self._turns.add(self._group(key), key)
+            self._turns.add(self._group(key), key, first=self._first(key))
             self._changed.set()
 
     async def run(self) -> None:
@@ -110,14 +117,20 @@ class WorkQueue(Generic[K]):
             delay = max(backoff_seconds(failures), getattr(error, "retry_after", None) or 0.0)
             log.warning("%s failed %d times, next attempt in %.1f s: %s", key, failures, delay, error)
         finally:
-            self._active.discard(key)
             self._turns.give_back(self._group(key), key, in_time=in_time)
             self._changed.set()
+        if delay is not None:
+            self._add_later(key, delay)
+        if self._pause:
+            self._call_later(self._pause, lambda: self._end_pause(key))
+        else:
+            self._end_pause(key)
+
+    def _end_pause(self, key: K) -> None:
+        self._active.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-        elif delay is not None:
-            self._add_later(key, delay)
 
     def _add_later(self, key: K, delay: float) -> None:
         timer = self._timers[key] = object()
@@ -126,8 +139,11 @@ class WorkQueue(Generic[K]):
             if self._timers.get(key) is timer:
                 self.add(key)
 
+        self._call_later(delay, wake)
+
+    def _call_later(self, delay: float, callback: Callable[[], object]) -> None:
         later = self._later or asyncio.get_running_loop().call_later
-        later(delay, wake)
+        later(delay, callback)
 
 
 class _Turns(Generic[K]):
@@ -139,15 +155,16 @@ class _Turns(Generic[K]):
     def __init__(self, slots: int, *, most: int) -> None:
         self._slots = slots
         self._most = most
-        self._lines: dict[Hashable, deque[K]] = {}
-        """Waiting keys by group. The group with the next turn is first."""
+        self._lines: dict[Hashable, tuple[deque[K], deque[K]]] = {}
+        """Waiting keys by group: those that go first, and the others. The next group is first."""
         self._held: Counter[Hashable] = Counter()
         """Slots by group; groups without one are left out."""
         self._late: defaultdict[Hashable, set[K]] = defaultdict(set)
         """The keys whose last work took too long, by slow group."""
 
-    def add(self, group: Hashable, key: K) -> None:
-        self._lines.setdefault(group, deque()).append(key)
+    def add(self, group: Hashable, key: K, *, first: bool) -> None:
+        firsts, others = self._lines.setdefault(group, (deque(), deque()))
+        (firsts if first else others).append(key)
 
     def take(self) -> tuple[K] | None:
         """The next key, which then holds a slot; None if no waiting key may have one."""
@@ -160,10 +177,10 @@ class _Turns(Generic[K]):
         return None
 
     def _take_from(self, group: Hashable) -> K:
-        line = self._lines.pop(group)
-        key = line.popleft()
-        if line:  # At the end of the order.
-            self._lines[group] = line
+        firsts, others = lines = self._lines.pop(group)
+        key = (firsts or others).popleft()
+        if firsts or others:  # At the end of the order.
+            self._lines[group] = lines
         self._held[group] += 1
         return key
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -14,6 +15,7 @@ from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
     LiveTuningImpossible,
+    NotSent,
     ProbeRunning,
     PushRefused,
     SignatureRefused,
@@ -54,10 +56,19 @@ class EngineClient:
 
     timeout_seconds: for one complete answer, from the connection to its last byte.
     http: for tests; by default real HTTP.
+    leads: asked before each push and probe. False after this process lost the Lease, also by a pause that
+        lasted longer than the Lease.
     """
 
-    def __init__(self, *, timeout_seconds: float, http: PodHttp | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float,
+        http: PodHttp | None = None,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._timeout = timeout_seconds
+        self._leads = leads
         self._http = http or PodHttp()
 
     async def aclose(self) -> None:
@@ -77,7 +88,7 @@ class EngineClient:
 
         Raises:
             EngineUnreachable: the schedule may or may not be installed; read the state.
-            EngineProtocolError, PushRefused: see `outrider.engine.errors`.
+            EngineProtocolError, NotSent, PushRefused: see `outrider.engine.errors`.
         """
         return await self._request("PUT", engine, SCHEDULE_PATH, push.to_wire())
 
@@ -87,7 +98,7 @@ class EngineClient:
         Raises:
             ProbeRunning: another probe is running.
             StaleTerm: another schedule is in force, or its lease has expired.
-            EngineUnreachable, EngineProtocolError, PushRefused: see `outrider.engine.errors`.
+            EngineUnreachable, EngineProtocolError, NotSent, PushRefused: see `outrider.engine.errors`.
         """
         return await self._request("POST", engine, PROBE_PATH, order.to_wire())
 
@@ -115,6 +126,8 @@ class EngineClient:
     ) -> PodAnswer:
         content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         signed = engine.key.authorization(method=method, path=path, pod_uid=engine.pod_uid, body=content)
+        if method != "GET" and not self._leads():
+            raise NotSent
         try:
             return await self._http.ask(
                 method,

@@ -5,6 +5,7 @@ EngineError has these subclasses:
 - EngineUnreachable: no complete answer in time (refused, reset, cut off, DNS, timeout).
 - EngineProtocolError: an answer outside of the contract, or a request that cannot be sent.
 - EngineDefect: an error in the operator itself.
+- NotSent: this process no longer leads, so it sent nothing.
 - PushRefused: the engine refused and changed nothing.
   - StaleTerm: a newer operator or epoch is in force.
   - ProbeRunning: another probe is running.
@@ -40,6 +41,13 @@ class EngineDefect(EngineError):
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"internal error, see the operator's log: {type(error).__name__}")
+
+
+class NotSent(EngineError):
+    """This process no longer leads, so it did not send the request. Another process may lead."""
+
+    def __init__(self) -> None:
+        super().__init__("not sent, because this process no longer holds the Lease")
 
 
 class PushRefused(EngineError):

@@ -38,7 +38,12 @@ class ThroughputTable:
     mixture_of_experts: bool = False
     source: str = ""
     ignored: tuple[str, ...] = ()  # keys of the file that mean nothing here; perhaps misspelt
-    _known: dict[tuple[float, int], float] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[float, int], float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _survivals: dict[tuple[float, int], tuple[float, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def goodput(self, batch_size: float, k: int) -> float:
         """Tokens per second of engine time.
@@ -77,6 +82,12 @@ class ThroughputTable:
         They come from the accepted tokens of the nearest row, linear between its K. Without these they come
         from `DEFAULT_ACCEPTANCE`, so that windows are consistent.
         """
+        key = (batch_size, k)
+        if key not in self._survivals:
+            self._survivals[key] = self._survival(batch_size, k)
+        return self._survivals[key]
+
+    def _survival(self, batch_size: float, k: int) -> tuple[float, ...]:
         row = self._accepted_row(batch_size)
         if row is None:
             conditional = [DEFAULT_ACCEPTANCE * ACCEPTANCE_DECAY**j for j in range(k)]

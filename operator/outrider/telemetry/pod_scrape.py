@@ -11,12 +11,14 @@ import asyncio
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from outrider.api.text import shortened
+from outrider.rounds import PATIENCE_SECONDS, Rounds
 from outrider.telemetry.budget import fair_shares
 from outrider.telemetry.layout import Layout, beginning
 from outrider.telemetry.page import Engine, Misread, Reading, Readings, read_text
@@ -24,6 +26,8 @@ from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, SeriesKey, 
 from outrider.telemetry.source import MAX_PROBLEM, Complaints, EnginesUnreachable, Skipped
 from outrider.transport import NoAnswer, PodHttp
 
+_NOT_ASKED = "not asked within {seconds:g} s, since other pods of its namespace did not answer"
+_NO_ANSWER = "no complete answer within {seconds:g} s"
 _KEPT_SCRAPES = 8
 """Scrapes kept per pod. A window needs two; more serve after ticks without a window."""
 
@@ -50,7 +54,10 @@ class ScrapeSettings:
 
     timeout_seconds: float = 3.0  # for the whole answer of one pod
     max_response_bytes: int = 4 * 1024 * 1024
-    concurrency: int = 100  # simultaneous requests, divided among namespaces; each namespace has at least one
+    concurrency: int = 100
+    """Simultaneous requests, divided among namespaces. Each namespace has at least one. Late pods have as
+    many of their own."""
+    patience_seconds: float = PATIENCE_SECONDS  # without any answer, after which a round is over
 
 
 @dataclass(slots=True)
@@ -61,6 +68,7 @@ class _Pod:
     scrapes: deque[Scrape] = field(default_factory=lambda: deque(maxlen=_KEPT_SCRAPES))
     skipped: Skipped = field(default_factory=Skipped)  # in the last scrape
     error: str | None = None
+    asked_at: float = float("-inf")  # unix seconds
 
     def take_known(self, at: float, text: str, layout: Layout | None, *, histograms: bool) -> bool:
         """Add one scrape with these series; False if its page has others."""
@@ -95,21 +103,35 @@ class _Pod:
         self.scrapes.append(scrape)
         self.skipped, self.error = Skipped(), None
 
-    def forget_before(self, since: float) -> None:
-        """Drop scrapes that are too old for any window."""
+    def kept(self, since: float) -> _Kept:
+        """What is kept of it, after dropping scrapes that are too old for any window."""
         while self.scrapes and self.scrapes[0].at < since:
             self.scrapes.popleft()
+        return _Kept(tuple(self.scrapes), self.error)
+
+    @property
+    def turn(self) -> tuple[bool, float]:
+        """Its place among late pods; a lower one comes first."""
+        return self.error is not None, self.asked_at
 
     @property
     def problem(self) -> str | None:
         """Problem to report, or empty."""
         return self.error or (str(self.skipped) if self.skipped.count else None)
 
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The stored measurements of a pod at one moment, for another thread."""
+
+    scrapes: tuple[Scrape, ...]
+    error: str | None
+
     @property
     def metrics(self) -> PodMetrics | None:
         """Return the pod's metrics; None if it was never scraped."""
         if self.scrapes:
-            return _series(tuple(self.scrapes))
+            return _series(self.scrapes)
         return None if self.error is None else Unreadable(self.error)
 
 
@@ -117,7 +139,11 @@ class PodScrapeSource:
     """A `MetricsSource` that scrapes every engine pod once per fetch and keeps the last answers.
 
     So a window is as long as the tuning interval, and a pod's first window needs its second scrape. A pod
-    without an answer has no new sample. Not for concurrent use.
+    without an answer has no new sample. A resting pod is not asked, and keeps its samples. Not for
+    concurrent use.
+
+    A fetch does not wait for a late pod, see `Rounds`. Its answer counts at the next fetch, with the time at
+    which it was asked.
 
     targets: returns the current pods. clock: unix seconds. http: for tests; by default real HTTP.
     """
@@ -134,6 +160,7 @@ class PodScrapeSource:
         self._settings = settings or ScrapeSettings()
         self._clock = clock
         self._http = http or PodHttp()
+        self._rounds = Rounds[PodKey](self._settings.patience_seconds)
         self._pods: dict[PodKey, _Pod] = {}
         self._layouts: dict[str, Layout] = {}
         """The newest layout of present pods, by its beginning."""
@@ -145,9 +172,16 @@ class PodScrapeSource:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.stop()
         await self._http.aclose()
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
+    async def stop(self) -> None:
+        """End the requests to late pods."""
+        await self._rounds.aclose()
+
+    async def fetch(
+        self, lookback_seconds: float, *, resting: Set[PodKey] = frozenset()
+    ) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`.
 
         Raises:
@@ -155,10 +189,10 @@ class PodScrapeSource:
         """
         targets = self._targets()
         self._pods = {target.pod: self._pods.get(target.pod, _Pod()) for target in targets}
+        self._rounds.keep(self._pods)
         present = {pod.layout for pod in self._pods.values()}
         self._layouts = {known: layout for known, layout in self._layouts.items() if layout in present}
-        slots = self._slots(targets)
-        await asyncio.gather(*(self._scrape(target, slots[target.pod.namespace]) for target in targets))
+        await self._scrape_all([target for target in targets if target.pod not in resting])
         pods = self._pods
         self._complaints.tell({key: pod.problem for key, pod in pods.items() if pod.problem is not None})
         errors = [f"{key}: {pod.error}" for key, pod in pods.items() if pod.error is not None]
@@ -168,35 +202,59 @@ class PodScrapeSource:
                 action="Check network policies between the operator and the pods.",
             )
         since = self._clock() - lookback_seconds
-        return await asyncio.to_thread(_metrics, pods, since)
+        kept = {key: pod.kept(since) for key, pod in pods.items() if key not in resting}
+        return await asyncio.to_thread(_metrics, kept)
+
+    async def _scrape_all(self, targets: Sequence[Target]) -> None:
+        """Scrape all but the late pods within twice the timeout: until the last request, and its answer.
+
+        Namespaces share the requests, so silent pods delay only pods of their own namespace, and these only
+        until the silent ones are late. Of the late ones, those that answered come first, and then those that
+        were not asked for the longest time.
+        """
+        pods, late = self._pods, frozenset(self._rounds.late)
+        due = [target for target in targets if target.pod not in self._rounds.running]
+        lines = (
+            sorted((each for each in due if each.pod in late), key=lambda each: pods[each.pod].turn),
+            [each for each in due if each.pod not in late],
+        )
+        works = {}
+        for line in lines:
+            slots = self._slots(line)
+            for each in line:
+                works[each.pod] = partial(
+                    self._scrape_in_turn, each, pods[each.pod], slots[each.pod.namespace]
+                )
+        await self._rounds.run(works)
+        for key in works.keys() & self._rounds.running - late:
+            pods[key].error = _NO_ANSWER.format(seconds=self._settings.patience_seconds)
 
     def _slots(self, targets: Sequence[Target]) -> Mapping[str, asyncio.Semaphore]:
-        """Return request slots by namespace, so that silent pods delay only pods of their own namespace."""
-        pods = Counter(target.pod.namespace for target in targets)
-        shares = fair_shares(pods, self._settings.concurrency)
+        """The simultaneous requests of each namespace."""
+        wants = Counter(target.pod.namespace for target in targets)
+        shares = fair_shares(wants, self._settings.concurrency)
         return {namespace: asyncio.Semaphore(max(1, share)) for namespace, share in shares.items()}
 
-    async def _scrape(self, target: Target, slot: asyncio.Semaphore) -> None:
-        """Scrape one pod within twice the timeout: once for a slot, and once for the answer."""
-        pod, seconds = self._pods[target.pod], self._settings.timeout_seconds
+    async def _scrape_in_turn(self, target: Target, pod: _Pod, slots: asyncio.Semaphore) -> None:
+        loop, seconds = asyncio.get_running_loop(), self._settings.timeout_seconds
+        until = loop.time() + seconds
+        async with slots:
+            if loop.time() < until:
+                await self._scrape(target, pod)
+            else:
+                pod.error = _NOT_ASKED.format(seconds=seconds)
+
+    async def _scrape(self, target: Target, pod: _Pod) -> None:
+        seconds, at = self._settings.timeout_seconds, self._clock()
+        pod.asked_at = at
         try:
             async with asyncio.timeout(seconds):
-                await slot.acquire()
+                text = await self._read(target.url)
+            await self._take(pod, at, text, histograms=target.histograms)
         except TimeoutError:
-            pod.error = f"not asked within {seconds:g} s, since other pods of its namespace did not answer"
-            return
-        try:
-            at = self._clock()
-            try:
-                async with asyncio.timeout(seconds):
-                    text = await self._read(target.url)
-                await self._take(pod, at, text, histograms=target.histograms)
-            except TimeoutError:
-                pod.error = f"no complete answer within {seconds:g} s"
-            except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
-                pod.error = _reason(error)
-        finally:
-            slot.release()
+            pod.error = _NO_ANSWER.format(seconds=seconds)
+        except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods
+            pod.error = _reason(error)
 
     async def _take(self, pod: _Pod, at: float, text: str, *, histograms: bool) -> None:
         """Add one scrape, by the parser only if no pod has shown the same series."""
@@ -224,10 +282,9 @@ def _reason(error: Exception) -> str:
     return shortened(text, MAX_PROBLEM)
 
 
-def _metrics(pods: Mapping[PodKey, _Pod], since: float) -> dict[PodKey, PodMetrics]:
+def _metrics(pods: Mapping[PodKey, _Kept]) -> dict[PodKey, PodMetrics]:
     found: dict[PodKey, PodMetrics] = {}
     for key, pod in pods.items():
-        pod.forget_before(since)
         try:
             metrics = pod.metrics
         except Exception as error:  # noqa: BLE001 - isolation: a page must not hide the other pods

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 
 from outrider.loop_thread import LoopThread
@@ -62,7 +62,12 @@ class PrometheusSource:
         self._thread = LoopThread("prometheus", executor=self._lookups)
         self._thread.start()
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
+    async def fetch(
+        self,
+        lookback_seconds: float,
+        *,
+        resting: Set[PodKey] = frozenset(),  # noqa: ARG002 - one query serves all pods
+    ) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`. It parses answers outside of the caller's event loop."""
         most = _ANSWERS * self._settings.timeout_seconds + _LAST_ANSWER_SECONDS
         models = None if self._models is None else self._models()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,8 +73,12 @@ class Measurements(dict[PodKey, PodMetrics]):
 class MetricsSource(Protocol):
     """A source of measurements. One call serves all models."""
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodMetrics]:
+    async def fetch(
+        self, lookback_seconds: float, *, resting: Set[PodKey] = frozenset()
+    ) -> Mapping[PodKey, PodMetrics]:
         """Return raw samples of the last `lookback_seconds` of every engine pod.
+
+        resting: pods whose samples are not needed now; a source may leave them out.
 
         An unknown pod is absent from the result. A pod with unusable metrics is `Unreadable`. Neither affects
         other pods.

@@ -88,9 +88,9 @@ class Structural(StrEnum):
     KEEP = "Keep"
     """As they were launched."""
     OFF = "Off"
-    """K=0 is best nearly always and slower than no drafter: launch without one."""
+    """For some time drafting was slower than no drafter: launch without one."""
     ON = "On"
-    """At the current load a drafter would pay."""
+    """For some time a drafter paid, or would have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,8 @@ class Outlook:
 
     posterior: Posterior = field(compare=False)
     measured: Mapping[int, float]  # K to unix seconds of its newest measurement at this batch size
-    k0_duty: float  # 0..1: ratio of recent time with K=0
+    drafting: float  # log, recent mean: goodput over a launch without drafter
+    drafting_error: float
     overhead: IdleDrafterOverhead  # of K=0 against a launch without drafter
     structural: Structural = Structural.KEEP
     estimates: Mapping[str, BinEstimates] = field(default_factory=dict)  # by label of the batch bin

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from outrider.api.launch import RelaunchPolicy
+from outrider.api.tuning import StructuralOff
 from outrider_protocol.bins import bin_low, bin_of, geometric_bins
 
 NOISE_SECONDS = 10.0
@@ -72,6 +73,9 @@ class Estimation:
     """Half-life of the overhead that a launch without a drafter measured."""
     tax_measured_share: float = 0.8
     """The overhead counts as measured once its deviation is below this ratio of `k0_tax_deviation`."""
+    pod_deviation: float = 0.02
+    """Standard deviation of the log step time between pods before any measurement. Source: GPUs of one kind
+    spread over 8 % in a cluster (Sinha et al. 2022, arXiv 2208.11035), which is about 4 deviations."""
     speedup_known: float = 0.25
     """Relative width upwards of the 95 % interval below which a speedup counts as known."""
 
@@ -175,14 +179,18 @@ class Safety:
 class Relaunch:
     """Conditions of a relaunch, and limits of a canary."""
 
-    structural_duty: float = 0.8
-    """Ratio of `ledger_seconds` with K=0 above which the tuner considers a launch without a drafter."""
+    structural_gain: float = 0.02
+    """Relative gain of a launch with or without a drafter that a relaunch needs. It is a mean of
+    `ledger_seconds`, in which time that was not seen counts as 0."""
+    structural_sigmas: float = 0.5
+    """Standard errors of the gain without a drafter that a relaunch needs. It is small, because the error of
+    the overhead is large until a launch without a drafter measures it."""
     relaunch_dwell_seconds: float = 300.0
     """Time for which another launch must look better without a break before the tuner orders it."""
     rollout_gain: float = 0.05
     """Minimum relative gain, at the current load, of a schedule that needs a rolling restart."""
     rollout_sigmas: float = 1.0
-    """Standard errors of that gain, and of the gain from a drafter after a launch without one."""
+    """Standard errors of that gain, and of the gain that returns a drafter."""
     refused_intervals: float = 24.0
     """Relaunch intervals for which a slower launch is not repeated."""
     longest_back_off_seconds: float = 86400.0
@@ -202,7 +210,10 @@ class Relaunch:
     """Minimum relative gain of the other verification for a relaunch, and minimum loss with a new drafter
     for a return. Its 95 % interval must exclude 0."""
     canary_share: float = 0.25
-    """Ratio of one pod's time for probes of K=0 while a canary needs a comparison."""
+    """Maximum ratio of one pod's time for probes of K=0 while these can change the launch."""
+    k0_seconds: float = 60.0
+    """Engine time of K=0 in a batch bin, older time counting less, from which on K=0 is probed for a canary
+    alone."""
 
 
 _Part = TypeVar("_Part", Estimation, Choice, Exploration, Safety, Relaunch)
@@ -225,6 +236,8 @@ class Policy:
     exploration: Exploration = Exploration()
     safety: Safety = Safety()
     relaunch: Relaunch = Relaunch()
+    removes_drafter: bool = False
+    """Whether a launch without a drafter is allowed or advised."""
 
     def __post_init__(self) -> None:
         if (
@@ -287,11 +300,15 @@ class Policy:
         return self.observing().changed(untried=True)
 
     def paced(self, relaunches: RelaunchPolicy) -> Policy:
-        """Return the policy with shorter judgement, if relaunches may follow each other quickly."""
+        """Return the policy under what a spec allows of relaunches.
+
+        Judgement is shorter if relaunches may follow each other quickly.
+        """
         if relaunches.silent:
             return self
         interval = max(relaunches.interval_seconds, 1.0)
-        return self.changed(
+        removes = relaunches.structural_off is not StructuralOff.NEVER
+        return replace(self, removes_drafter=removes).changed(
             ledger_seconds=min(self.safety.ledger_seconds, interval),
             relaunch_dwell_seconds=min(self.relaunch.relaunch_dwell_seconds, interval / 4),
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from math import exp, expm1, log2, sqrt
+from math import exp, expm1, hypot, log2
 
 from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice
@@ -22,7 +22,6 @@ from outrider.tuning.decision import (
     Proposal,
     Reference,
     Speedup,
-    Structural,
 )
 from outrider.tuning.estimate.contrast import Contrast, contrast
 from outrider.tuning.estimate.goodput import predicted_steps
@@ -31,6 +30,7 @@ from outrider.tuning.messages import changed_rows
 from outrider.tuning.observe.readings import Reading
 from outrider.tuning.observe.window import Window
 from outrider.tuning.tick_context import TickContext
+from outrider.tuning.without_drafter import drafting_gain, structural
 from outrider_protocol.schedule import Schedule
 
 _MEASURED_SECONDS = 1.0
@@ -96,13 +96,14 @@ def _position_counts(window: Window) -> list[tuple[Sequence[float], Sequence[flo
 
 def _outlook(context: TickContext) -> Outlook:
     at = {k: _measured_at(context, k) for k in context.posterior.candidates}
-    ledger = context.state.fallback.ledger
+    drafting, error = drafting_gain(context.state.fallback.ledger, context.overhead)
     return Outlook(
         posterior=context.posterior,
         measured={k: moment for k, moment in at.items() if moment is not None},
-        k0_duty=ledger.k0_duty / ledger.weight if ledger.weight > 0 else 0.0,
+        drafting=drafting,
+        drafting_error=error,
         overhead=context.overhead,
-        structural=_structural(context),
+        structural=structural(context),
         estimates=_estimates(context),
         speedup=_speedup(context),
         measured_gain=_measured_gain(context),
@@ -190,13 +191,10 @@ def _measured_at(context: TickContext, k: int) -> float | None:
 
 def _estimates(context: TickContext) -> dict[str, BinEstimates]:
     """Every visited bin, each at the current batch size or where it was measured; only K measured there."""
-    found, estimation, known = {}, context.policy.estimation, context.state.learning.known
+    found, learning, estimation = {}, context.state.learning, context.policy.estimation
     for index, bin_state in sorted(context.state.bins.items()):
         posterior = context.posteriors[index]
-        seconds = {
-            k: sum(c.seconds_at(context.now, estimation) for c in known if (c.bin, c.k) == (index, k))
-            for k in posterior.candidates
-        }
+        seconds = {k: learning.seconds_of(index, k, context.now, estimation) for k in posterior.candidates}
         rows = tuple(
             Estimate(k, posterior.goodput(k), posterior.goodput(k) * posterior.error(k), spent)
             for k, spent in seconds.items()
@@ -215,8 +213,9 @@ def _speedup(context: TickContext) -> Speedup | None:
     """The K in force, or about to be, against no drafter at the current batch size.
 
     log ratio = log goodput(K) - log goodput(K=0) - log(1 + overhead of K=0); 95 % of a normal distribution.
-    That is of the time in which tokens are written. To read prompts takes every launch the same time. So
-    with q seconds of reading for each second of writing a ratio r becomes (r + q) / (1 + q).
+    That is of the time in which tokens are written. To read prompts takes every launch the same time, but for
+    the overhead in steps with K=0. For each second of writing these read for q0 seconds, and others for q. So
+    a ratio r becomes (r + q + q0 / (1 + overhead)) / (1 + q + q0).
     """
     k, policy, posterior = context.bin_state.k, context.policy, context.posterior
     if context.in_force is not None:
@@ -225,15 +224,18 @@ def _speedup(context: TickContext) -> Speedup | None:
         return None
     gain, error = _followed_gain(context) or posterior.goodput_gain(k, 0)
     overhead = context.overhead
-    middle = gain - overhead.mean
-    width = 1.96 * sqrt(error**2 + overhead.variance)
+    middle, idle = gain - overhead.mean, overhead.mean
+    width, its_width = 1.96 * hypot(error, overhead.error), 1.96 * overhead.error
     measured = _measured_at(context, 0)
     reference = Reference.PRIOR if measured is None else Reference.PROBE
     at = measured if measured is not None else (_measured_at(context, k) or context.now)
     if measured is not None and overhead.measured_at is not None and overhead.measured(policy.estimation):
         reference, at = Reference.CANARY, min(measured, overhead.measured_at)
-    q = _reading_over_writing(context)
-    ratio, low, high = ((exp(x) + q) / (1.0 + q) for x in (middle, middle - width, middle + width))
+    q0, q = _reading_over_writing(context)
+    ratio, low, high = (
+        (exp(middle + sign * width) + q + q0 * exp(-idle + sign * its_width)) / (1.0 + q + q0)
+        for sign in (0.0, -1.0, 1.0)
+    )
     known = high / ratio - 1.0 <= policy.estimation.speedup_known
     return Speedup(ratio, low, high, reference, at, known)
 
@@ -246,23 +248,16 @@ def _followed_gain(context: TickContext) -> tuple[float, float] | None:
     return context.posterior.followed_gain(followed, 0)
 
 
-def _reading_over_writing(context: TickContext) -> float:
-    """Engine time for prompts over that for steps without them, in this tick and bin."""
+def _reading_over_writing(context: TickContext) -> tuple[float, float]:
+    """Engine time for prompts, in steps with K=0 and in others, over that for all steps without them.
+
+    It is of this tick and bin.
+    """
     rows = context.readings.of(context.bin)
     if not sum(row.prefill_tokens for row in rows):
-        return 0.0
-    writing = sum(row.steps * context.posterior.step_seconds(row.k) for row in rows)
-    return max(0.0, sum(row.seconds for row in rows) / writing - 1.0)
-
-
-def _structural(context: TickContext) -> Structural:
-    policy, ledger, posterior = context.policy, context.state.fallback.ledger, context.posterior
-    if 0 not in policy.candidates or max(policy.candidates) == 0:
-        return Structural.KEEP
-    overhead = context.overhead.mean
-    best = posterior.gain(posterior.best(policy.candidates), 0)
-    gain, error = max(best, _followed_gain(context) or (0.0, 0.0))
-    if gain - overhead > max(policy.choice.min_gain, policy.choice.confidence_sigmas * error):
-        return Structural.ON
-    idle = ledger.weight >= 0.5 and ledger.k0_duty > policy.relaunch.structural_duty * ledger.weight
-    return Structural.OFF if idle and overhead > policy.choice.min_gain else Structural.KEEP
+        return 0.0, 0.0
+    writing = [row.steps * context.posterior.step_seconds(row.k) for row in rows]
+    reading = [(row.k, row.seconds - seconds) for row, seconds in zip(rows, writing, strict=True)]
+    idle = sum(seconds for k, seconds in reading if k == 0)
+    drafting = sum(seconds for k, seconds in reading if k > 0)
+    return max(0.0, idle) / sum(writing), max(0.0, drafting) / sum(writing)

@@ -22,6 +22,8 @@ from outrider_protocol.schedule import Row, Schedule
 _LOG_OF_SQUARED_NORMAL = -1.27
 """E[log z^2] of a standard normal z."""
 
+_PODS_OF_PRIOR = 4.0
+"""Pods that the prior of their differences weighs, since two that are alike prove little about a third."""
 _NOISE_OF_ALARM = 0.2
 _COLLAPSED_TICKS = 2
 """Neighbouring ticks with far lower acceptance after which a collapse counts."""
@@ -95,18 +97,21 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Gain of tuning over the static schedule, and how often K was 0; averages of recent time."""
+    """Averages of recent time; time that has not been seen counts as 0."""
 
-    gain: Gain = 0.0
-    k0_duty: Share = 0.0
+    gain: Gain = 0.0  # log, of tuning over the static schedule
+    drafting: Gain = 0.0  # log, of what ran over K=0; without a drafter, of the best K
+    drafting_error: Count = 0.0  # standard error of `drafting`
     weight: Share = 0.0  # how much of the time to judge by has been seen
 
-    def after(self, gain: float, *, k0: float, seconds: float, safety: Safety) -> Ledger:
-        """`seconds` more of it; `k0`: ratio of them with K=0."""
+    def after(self, gain: float, *, drafting: tuple[float, float], seconds: float, safety: Safety) -> Ledger:
+        """`seconds` more of it. drafting: with its standard error."""
         keep = exp(-seconds / safety.ledger_seconds)
+        more, error = drafting
         return Ledger(
             self.gain * keep + gain * (1 - keep),
-            self.k0_duty * keep + k0 * (1 - keep),
+            self.drafting * keep + more * (1 - keep),
+            self.drafting_error * keep + error * (1 - keep),
             self.weight * keep + (1 - keep),
         )
 
@@ -150,6 +155,18 @@ class Learning:
     def noise(self, estimation: Estimation) -> float:
         """Relative standard deviation of the mean step time of `NOISE_SECONDS`, as found here."""
         return estimation.noise * exp(self.log_noise)
+
+    def seconds_of(self, index: int, k: int, now: float, estimation: Estimation) -> float:
+        """Remaining weight of the measurements of one K in one batch bin, in seconds."""
+        cells = (cell for cell in self.known if (cell.bin, cell.k) == (index, k))
+        return sum(cell.seconds_at(now, estimation) for cell in cells)
+
+    def pod_variance(self, estimation: Estimation) -> float:
+        """Variance of log step times between pods of one launch: the prior's and the measured one's mean."""
+        paces = [pace.mean for pace in self.pods.values()]
+        measured = max(len(paces) - 1, 0)
+        prior = _PODS_OF_PRIOR * estimation.pod_deviation**2
+        return (prior + sum(pace**2 for pace in paces)) / (_PODS_OF_PRIOR + measured)
 
     def with_residual(self, squared: float) -> Learning:
         """Follow the noise: `squared` is a squared residual in units of its variance."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import gt
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -12,9 +12,9 @@ from outrider.api.drafting import MAX_K
 from outrider.api.validation_message import first_validation_message
 from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import Learning, TunerState
+from outrider.tuning.state import TunerState
 
-VERSION = 4
+VERSION = 5
 """Version of the stored form. Increase it when a field changes its meaning, and read the version before."""
 
 MAX_BYTES = TUNER_STATE.most_bytes
@@ -89,22 +89,12 @@ def _upgraded(data: object) -> object:
     state = data.get("state")
     if not isinstance(state, Mapping):
         raise StateError("state: missing")
-    return {"version": VERSION, "state": _from_version_3(state)}
+    return {"version": VERSION, "state": _from_version_4(state)}
 
 
-_PARTS: Mapping[str, Mapping[str, str]] = {
-    "learning": {each.name: each.name for each in fields(Learning)},
-    "budget": {"probe_credit": "credit", "comparison_credit": "comparison_credit", "loss": "loss"},
-    "fallback": {"ledger": "ledger", "pinned_until": "until"},
-    "canary": {"tax": "overhead", "comparison": "comparison"},
-}
-"""Where the fields of version 3, which had no parts, are now."""
-
-
-def _from_version_3(state: Mapping[str, object]) -> Mapping[str, object]:
-    """Put the fields into their parts, and drop a trial of one K in the schedule."""
-    moved = {old for names in _PARTS.values() for old in names} | {"trial"}
-    kept = {name: value for name, value in state.items() if name not in moved}
-    for part, names in _PARTS.items():
-        kept[part] = {new: state[old] for old, new in names.items() if old in state}
-    return kept
+def _from_version_4(state: Mapping[str, object]) -> Mapping[str, object]:
+    """Begin the ledger anew, because it counted the time at K=0 in place of the gain over it."""
+    fallback = state.get("fallback")
+    if not isinstance(fallback, Mapping):
+        return state
+    return {**state, "fallback": {name: value for name, value in fallback.items() if name != "ledger"}}

@@ -90,11 +90,6 @@ class TickContext:
         return known.at(self.now, estimation)
 
     @property
-    def compares(self) -> bool:
-        """Whether a launch without a drafter runs beside these, and the overhead is not known yet."""
-        return bool(self.undrafted.rows) and self.overhead.deviation > self.policy.relaunch.canary_deviation
-
-    @property
     def waiting(self) -> float | None:
         """Requests that wait for a place, over all pods; None while a pod lacks this gauge."""
         known = [w.requests_waiting for w in self.windows if w.requests_waiting is not None]

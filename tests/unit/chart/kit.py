@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -27,7 +28,14 @@ def render(*values: str, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """The objects of the chart. values: as for ``helm --set``."""
     result = helm(*values, flags=flags)
     assert result.returncode == 0, result.stderr
-    return [document for document in yaml.load_all(result.stdout, yaml.CSafeLoader) if document]
+    return [pickle.loads(document) for text in result.stdout.split("\n---\n") if (document := _parsed(text))]
+
+
+@cache
+def _parsed(text: str) -> bytes | None:
+    """One object, for a copy of its own; most of them are the same whatever the values."""
+    document = yaml.load(text, yaml.CSafeLoader)
+    return pickle.dumps(document) if document else None
 
 
 @cache

@@ -13,6 +13,7 @@ from outrider.api.crd import render as crd_text
 from outrider.cli.options import variable
 from outrider.cluster.lease import LEASE_NAME
 from outrider.cluster.resources import ACCESS_REVIEWS, LEASES, WATCHED_CHILDREN
+from outrider.cluster.shards import Shard
 from outrider.controller.http_server import MAX_SILENCE_SECONDS
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.plan.network_peers import read_peers
@@ -192,6 +193,7 @@ def test_refuses_a_wrong_value(value: str) -> None:
     ("values", "complaint"),
     [
         (("replicas=2", "leaderElection=false"), "leaderElection"),
+        (("shards=2", "leaderElection=false"), "leaderElection"),
         (("tuning.interval=40",), "tuning.lease"),
     ],
 )
@@ -611,3 +613,27 @@ def test_several_operators_are_spread_over_nodes_and_drained_one_at_a_time(
     assert len(selectors) == (2 if guarded else 0)
     assert all(each.items() <= pod["metadata"]["labels"].items() for each in selectors)
     assert [budget["maxUnavailable"] for budget in budgets] == [1] * guarded
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("shards", "replicas", "pods"), [(1, 0, 0), (1, 1, 1), (4, 1, 4), (4, 2, 5), (4, 0, 0)]
+)
+def test_has_a_pod_for_each_shard_and_the_standbys(shards: int, replicas: int, pods: int) -> None:
+    documents = render(f"shards={shards}", f"replicas={replicas}")
+
+    assert of_kind("Deployment", documents)["spec"]["replicas"] == pods
+    assert environment(documents).get("OUTRIDER_SHARDS", "1") == str(shards)
+    assert any(document["kind"] == "PodDisruptionBudget" for document in documents) == (pods > 1)
+
+
+@needs_helm
+def test_may_renew_the_leases_of_all_shards() -> None:
+    (role,) = [
+        document
+        for document in render("shards=3")
+        if document["kind"] == "Role" and document["metadata"]["name"] == "outrider-leader-election"
+    ]
+    names = [Shard(number, 3).lease_name(LEASE_NAME) for number in (1, 2, 3)]
+
+    assert role["rules"][0]["resourceNames"] == names

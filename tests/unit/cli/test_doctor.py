@@ -31,6 +31,7 @@ from outrider.cli.doctor.findings import Finding, Level
 from outrider.cli.doctor.reading import OF_THE_OPERATOR
 from outrider.cli.main import app
 from outrider.cluster.installation import Claim, Installation
+from outrider.cluster.shards import Shard
 from outrider.controller.settings import Settings
 from tests.unit.cli.doctor_places import A_PLACE
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
@@ -117,6 +118,12 @@ def test_nothing_is_to_be_done_where_all_is_well() -> None:
         ),
         ({"terms": (replace(REIGN, holder=""),)}, Level.BAD, "no operator leads", "kubectl logs"),
         ({"terms": ()}, Level.BAD, "no operator leads in outrider-system", "kubectl logs"),
+        (
+            {"terms": (replace(REIGN, claim=Claim(account="outrider", shard=Shard(1, 2))),)},
+            Level.BAD,
+            "no operator leads shard 2-of-2 in outrider-system",
+            "kubectl logs",
+        ),
         (
             {"terms": (REIGN, replace(REIGN, namespace="other"))},
             Level.WARNING,

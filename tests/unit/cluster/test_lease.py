@@ -426,8 +426,10 @@ async def test_a_leader_that_slept_for_longer_than_its_lease_may_not_write_thoug
 ) -> None:
     async with a_lease_server(LeaseServer()) as api:
         leadership, task = await elect(api)
+        assert leadership.leads
         awake_at = time.monotonic() + term_lock.LEASE_SECONDS + 1
         monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda: awake_at))
+        assert not leadership.leads
         with pytest.raises(NotLeader):
             leadership.check()
         task.cancel()

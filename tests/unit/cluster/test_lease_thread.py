@@ -21,7 +21,7 @@ from tests.unit.cluster.factories import crash
 from tests.unit.cluster.lease_server import LeaseServer
 from tests.unit.cluster.quick_election import hurry
 
-BLOCKED_SECONDS = 5.0
+BLOCKED_SECONDS = 3.0
 """Longer than the Lease of these tests."""
 
 

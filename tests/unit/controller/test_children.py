@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from outrider.cluster.ownership import Owner
-from outrider.cluster.resources import CONFIG_MAPS, SECRETS, Resource
+from outrider.cluster.resources import CONFIG_MAPS, LEADER_WORKER_SETS, SECRETS, Resource
 from outrider.controller.children import Children
 from outrider.controller.store import Store
 from outrider.engine.signing import SigningKey
@@ -104,6 +104,11 @@ class Counting(QuietCluster):
         super().__init__()
         self.asked: list[str] = []
         self.applied: list[str] = []
+        self.kinds_asked = 0
+
+    async def serves(self, resource: Resource) -> bool:
+        self.kinds_asked += 1
+        return await super().serves(resource)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         self.asked.append(name)
@@ -147,6 +152,28 @@ class Place:
 
 
 SMALL, LARGE = 10, 100_000
+
+
+async def test_a_secret_that_is_missing_is_looked_for_once() -> None:
+    place = Place(SMALL)
+    metadata = {**place.wanted["metadata"], "name": "m-control"}
+    place.wanted = {**place.wanted, "kind": "Secret", "metadata": metadata, "data": {}}
+    secret = await place.children.control_secret(OWNER)
+
+    await place.children.apply(OWNER, [place.wanted], secret=secret)
+
+    assert (place.cluster.asked, place.cluster.applied) == (["m-control"], ["m-control"])
+
+
+async def test_many_models_ask_once_for_an_optional_kind() -> None:
+    cluster, now = Counting(), 0.0
+    children = Children(cluster, Store(), clock=lambda: now)  # type: ignore[arg-type]
+
+    assert [await children.may_exist(LEADER_WORKER_SETS) for _ in range(3)] == [False] * 3
+    assert cluster.kinds_asked == 1
+    now += 11.0
+    await children.may_exist(LEADER_WORKER_SETS)
+    assert cluster.kinds_asked == 2
 
 
 async def test_a_child_is_looked_for_by_name_before_it_is_made() -> None:

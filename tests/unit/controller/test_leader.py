@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from opentelemetry.trace import StatusCode
 
 from outrider.cluster.client import ClusterClient
+from outrider.cluster.lease import Sole
 from outrider.cluster.resources import DEPLOYMENTS, EVENTS, MODELS, PODS, SECRETS
 from outrider.controller import leader
 from outrider.controller.leader import Leader, LeaderLimits
@@ -24,6 +26,7 @@ from outrider.controller.settings import Settings
 from outrider.controller.stored import Key
 from outrider.controller.traces import Traces
 from outrider.controller.watch import ClusterWatch
+from outrider.engine.signing import SigningKey
 from outrider.plan.names import PRIVATE_KEY, control_secret
 from outrider.transport import PodHttp
 from tests.spellings import places
@@ -32,6 +35,7 @@ from tests.unit.controller.factories import a_raw_model, a_raw_pod
 from tests.unit.controller.fake_loop import FakeLoop, a_kind_of_loop
 from tests.unit.controller.full_metrics import POLICY, a_decision
 from tests.unit.controller.spans import Spans
+from tests.unit.engine.fake_engine import KEY, FakeEngine, serving
 
 
 class QuietWatch(ClusterWatch):
@@ -66,7 +70,7 @@ class Neighbour(Installations):
     seen: asyncio.Event = field(default_factory=asyncio.Event)
     changed: Callable[[], None] = lambda: None
 
-    def manages(self, _: str) -> bool:
+    def manages(self, _: Key) -> bool:
         self.asked += 1
         return not self.rules
 
@@ -126,9 +130,9 @@ async def a_reign(
             ClusterClient(api),
             metrics,
             others=neighbours or Installations(),
-            term=lambda: 7,
+            leadership=Sole(started_at=7),
             traces=traces or Traces(),
-            limits=LeaderLimits(**seconds),
+            limits=LeaderLimits(**{"pause_seconds": 0.0, **seconds}),
         )
         task = asyncio.create_task(subject.lead(_no_events))
         try:
@@ -165,6 +169,42 @@ async def test_nothing_is_reconciled_or_tuned_before_everything_was_read(
                 server.heal()
                 await until(lambda: loops.made and loops.made[0].models == ["m"])
                 assert reign.leader.has_view
+
+
+def a_secret_with(key: SigningKey) -> dict[str, Any]:
+    reference = {"apiVersion": "outrider.dev/v1alpha1", "kind": "SpeculativeModel", "name": "m"}
+    owner = {**reference, "uid": "uid-m", "controller": True}
+    name = control_secret("m")
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": "default", "uid": "uid-s", "ownerReferences": [owner]},
+        "data": {PRIVATE_KEY: base64.b64encode(key.private_pem.encode()).decode()},
+    }
+
+
+async def test_engines_keep_what_they_hold_before_anything_is_reconciled(
+    loops: type[FakeLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciled: list[int] = []
+
+    async def reconcile(*_: object) -> float | None:
+        reconciled.append(engine.puts)
+        return None
+
+    monkeypatch.setattr(leader.Reconciler, "reconcile", reconcile)
+    engine = FakeEngine(source="Pushed", term=6)
+    status = {"speculation": {"state": "Active", "schedule": [{"numSpeculativeTokens": 5}]}}
+    async with serving(engine) as engines, a_server() as server:
+        pod = a_raw_pod("m-1", uid=engine.pod_uid, ip="127.0.0.1", ready=True)
+        pod["spec"]["containers"][0]["ports"][0]["containerPort"] = urlsplit(engines[0].address.url).port
+        server.add(PODS, pod)
+        server.add(MODELS, a_raw_model(status=status, version=2))
+        server.add(SECRETS, a_secret_with(KEY))
+        async with a_reign(server, loops):
+            await until(lambda: reconciled)
+    assert (engine.schedule, engine.term) == ([{"numSpeculativeTokens": 5}], 7)
+    assert reconciled[0] == 1
 
 
 async def test_the_pull_secrets_of_the_setting_are_those_of_the_engine_pods(loops: type[FakeLoop]) -> None:

@@ -7,7 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from outrider.cluster.installation import Installation
-from outrider.controller.other_installations import Installations, Sightings, preceding
+from outrider.controller.other_installations import Installations, preceding
+from outrider.controller.sightings import Sightings
+from outrider.controller.stored import Key
 from tests.unit.cluster.installations import BEGAN, an_installation
 
 WATCHED = ["", "x", "y", "x y"]
@@ -41,7 +43,7 @@ def test_of_all_operators_that_watch_a_namespace_exactly_one_manages_it(
     watching = [view for own, view in views(present) if own.claim.covers(namespace)]
     assume(watching)
 
-    assert sum(view.manages(namespace) for view in watching) == 1
+    assert sum(view.manages(Key(namespace, "m")) for view in watching) == 1
 
 
 def test_an_installation_of_other_namespaces_is_ignored() -> None:
@@ -51,7 +53,7 @@ def test_an_installation_of_other_namespaces_is_ignored() -> None:
 
 
 def test_an_operator_without_another_installation_manages_everything() -> None:
-    assert Installations().manages("x")
+    assert Installations().manages(Key("x", "m"))
 
 
 def alive(sightings: Sightings, *seen: Installation, at: float) -> list[str]:

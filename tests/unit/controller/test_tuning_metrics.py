@@ -34,6 +34,10 @@ def test_decisions_are_counted_by_kind_and_reason() -> None:
     assert value(metrics, "decisions_total", kind="Exploit", reason="BetterK") == 1
 
 
+def test_the_time_of_probes_begins_at_zero_so_that_a_rate_sees_the_first_probe() -> None:
+    assert value(after_a_tick(), "probe_seconds_total") == 0
+
+
 def test_a_probe_costs_the_time_of_its_slices() -> None:
     metrics = after_a_tick()
     metrics.tuning.probed(QWEN, PROBE)

@@ -17,6 +17,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import Unavailable
+from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, Resource
 from outrider.controller import kopf_operator, watch
 from outrider.controller.kopf_operator import run_in_thread
@@ -234,9 +235,9 @@ async def test_kopf_keeps_no_more_of_an_object_than_its_name(
     taken: list[dict[str, Any]] = []
     read = StoredModel.read
 
-    def remember(raw: dict[str, Any], before: StoredModel | None) -> StoredModel:
+    def remember(raw: dict[str, Any], before: StoredModel | None, metadata: Metadata) -> StoredModel:
         taken.append(raw)
-        return read(raw, before)
+        return read(raw, before, metadata)
 
     async with watching(tmp_path, monkeypatch) as watched:
         watched.store.models._parse = remember  # type: ignore[assignment]
@@ -508,6 +509,20 @@ async def test_kopf_watches_these_namespaces_on_a_thread_that_keeps_no_process_a
     assert arguments["standalone"]
     assert arguments["stop_flag"].is_set()
     assert daemons == [True]
+
+
+async def test_the_end_of_kopf_ends_the_thread_that_it_logged_in_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[threading.Thread] = []
+
+    async def spawn(*, settings: kopf.OperatorSettings, **_: Any) -> None:
+        used.append(settings.execution.executor.submit(threading.current_thread).result())
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawn)
+    await run_in_thread(lambda *_: None, namespaces=())
+
+    [thread] = used
+    await until(lambda: not thread.is_alive())
 
 
 def test_kopf_writes_nothing_and_ends_no_process() -> None:

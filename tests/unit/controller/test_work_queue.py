@@ -51,9 +51,9 @@ class Work:
 
 @asynccontextmanager
 async def running(
-    work: Work, *, clock: Clock | None = None, concurrency: int = 4
+    work: Work, *, clock: Clock | None = None, concurrency: int = 4, pause: float = 0.0
 ) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue[str](work, concurrency=concurrency, later=(clock or Clock()).later)
+    queue = WorkQueue[str](work, concurrency=concurrency, pause=pause, later=(clock or Clock()).later)
     task = asyncio.create_task(queue.run())
     try:
         yield queue
@@ -91,6 +91,26 @@ async def test_a_key_that_is_added_during_its_work_is_worked_on_again() -> None:
         work.allowed.set()
         await settle()
     assert work.done == ["a", "a"]
+
+
+async def test_a_key_that_changes_often_is_worked_on_once_more_after_a_pause() -> None:
+    clock, work = Clock(), Work()
+    work.allowed.set()
+    async with running(work, clock=clock, concurrency=1, pause=1.0) as queue:
+        queue.add("a")
+        await settle()
+        queue.add("a")
+        queue.add("b")
+        queue.add("a")
+        await settle()
+        assert work.done == ["a", "b"]
+        assert clock.delays == [1.0, 1.0]
+        clock.pass_time()
+        await settle()
+        assert work.done == ["a", "b", "a"]
+        clock.pass_time()
+        await settle()
+    assert work.done == ["a", "b", "a"]
 
 
 async def test_works_on_no_more_keys_at_once_than_allowed() -> None:
@@ -215,6 +235,7 @@ class Namespaced:
             self._work,
             concurrency=concurrency,
             group=lambda key: key.partition("/")[0],
+            first=lambda key: "/new" in key,
             later=self.clock.later,
         )
 
@@ -293,6 +314,13 @@ async def test_namespaces_take_turns() -> None:
         await work.add("hang/0", "a/1", "a/2", "a/3", "b/1", "b/2", "c/1")
         await work.end()
         assert work.started == ["hang/0", "a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]
+
+
+async def test_new_models_of_a_namespace_go_before_its_others() -> None:
+    async with namespaces(1) as work:
+        await work.add("hang/0", "a/old-1", "a/old-2", "b/old-1", "a/new-1", "a/new-2")
+        await work.end()
+        assert work.started == ["hang/0", "a/new-1", "b/old-1", "a/new-2", "a/old-1", "a/old-2"]
 
 
 async def test_namespaces_whose_work_took_too_long_leave_half_of_the_slots_to_others() -> None:

@@ -59,24 +59,6 @@ def test_every_interval_that_the_comparison_quotes_stands_in_a_record() -> None:
     assert [each for each in quoted if each not in figures and each.replace(" %", "") not in figures] == []
 
 
-def test_the_ranges_that_end_the_demo_are_those_of_the_runs_of_its_record() -> None:
-    record = RECORDS["2026-11-25-demo"]
-    runs = [cells[1:] for cells in record["tables"][0]["rows"] if "older schedule" not in cells[0]]
-    over_zero, over_largest, lowest = (
-        [float(cell.split()[0]) for cell in column] for column in zip(*runs, strict=True)
-    )
-    ratios = {
-        "over K=0 held": [1 + gain / 100 for gain in over_zero],
-        "over the largest K held": [1 + gain / 100 for gain in over_largest],
-        "over the better of both, in its lowest phase": [ratio / 100 for ratio in lowest],
-    }
-    assert record["figures"] == {
-        f"{row}, {name}": pytest.approx(found)
-        for row, known in ratios.items()
-        for name, found in (("lowest", min(known)), ("highest", max(known)))
-    }
-
-
 def test_the_picture_of_the_first_screen_is_what_its_script_draws_of_its_record() -> None:
     module = program_of_the_site("demo_bars")
     assert module.PICTURE.read_text() == module.picture()

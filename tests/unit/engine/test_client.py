@@ -17,6 +17,7 @@ from outrider.engine.errors import (
     EngineProtocolError,
     EngineUnreachable,
     LiveTuningImpossible,
+    NotSent,
     ProbeRunning,
     PushRefused,
     SignatureRefused,
@@ -54,6 +55,22 @@ async def test_reads_the_state(client: EngineClient) -> None:
     assert state.schedule == Schedule.constant(3)
     assert state.source is Source.STATIC
     assert state.captured_k == {0, 1, 3, 5}
+
+
+async def test_a_process_that_no_longer_leads_asks_engines_and_changes_nothing() -> None:
+    leads, order = True, ProbeOrder(Fence(1, 1), "p", 1, None, (Slice(0, 1.0),), deadline_seconds=9.0)
+    client = EngineClient(timeout_seconds=10, leads=lambda: leads)
+    engine = FakeEngine()
+    async with serving(engine) as [pod]:
+        await client.push(pod.address, a_push())
+        leads = False
+        with pytest.raises(NotSent, match="no longer holds the Lease"):
+            await client.push(pod.address, a_push(epoch=2))
+        with pytest.raises(NotSent):
+            await client.probe(pod.address, order)
+        assert (await client.state(pod.address)).epoch == 1
+    assert (engine.puts, engine.posted) == (1, [])
+    await client.aclose()
 
 
 @pytest.mark.parametrize(("idle", "connections"), [(0.0, 1), (4.0, 2)])

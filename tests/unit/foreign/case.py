@@ -10,7 +10,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +23,6 @@ _ROOM = 1024 * MIB
 _LONGEST_CPU_SECONDS = 20
 _LARGEST_OBJECT = 1_400_000
 """Bytes that the API server takes, and more than any answer has."""
-_TOO_LARGE = tuple(
-    (f"{name}, too many", value)
-    for name, value in fillers(_LARGEST_OBJECT, _LARGEST_OBJECT)
-    if name in ("numbers", "objects", "keys", "one text")
-)
 
 
 class Worst(NamedTuple):
@@ -60,14 +55,15 @@ class Case:
         """Name and maker of each input: of the largest size that is admitted, and of the largest there is."""
         reader = self.reader
         admitted = fillers(reader.most_bytes * 9 // 10, reader.most_values * 9 // 10)
-        for what, value in (*admitted, *(_TOO_LARGE if self.beyond else ())):
+        for what, value in (*admitted, *(_too_large() if self.beyond else ())):
             for place, put in self.places.items():
                 yield f"{place}: {what}", partial(put, value)
         for name, given in self.more().items():
-            yield name, partial(_itself, given)
+            yield name, partial(itself, given)
 
     def worst(self) -> Worst:
         """What the inputs cost, in a process of its own: nothing that was read before has made room in it."""
+        _too_large()  # made here, it serves all cases
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -86,7 +82,7 @@ class Case:
             inputs = [(name, make()) for name, make in self.inputs()]
             gc.freeze()  # a collection that looks at all inputs must not count for one
             _limit()
-            before = _bytes("VmHWM:")
+            before, defects = _bytes("VmHWM:"), 0
             for name, given in inputs:
                 os.write(answer, json.dumps({"name": name}).encode() + b"\n")
                 began = time.process_time()
@@ -94,16 +90,27 @@ class Case:
                     self.read(given)
                 except MemoryError:
                     return
+                except (AttributeError, NameError, TypeError):
+                    defects += 1
                 except Exception:  # noqa: BLE001 - a refusal is an answer, and this is about what it costs
                     pass
                 cost = {"cpu": time.process_time() - began, "peak": _bytes("VmHWM:") - before, "name": name}
                 os.write(answer, json.dumps(cost).encode() + b"\n")
-            ended = 0
+            ended = int(defects == len(inputs))  # a case that calls no reader measures none
         finally:
             os._exit(ended)
 
 
-def _itself(given: Any) -> Any:
+@cache
+def _too_large() -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (f"{name}, too many", value)
+        for name, value in fillers(_LARGEST_OBJECT, _LARGEST_OBJECT)
+        if name in ("numbers", "objects", "keys", "one text")
+    )
+
+
+def itself(given: Any) -> Any:
     return given
 
 

@@ -27,8 +27,10 @@ from outrider.runtimes.engine_launch import SCHEDULE_FILE
 from outrider.runtimes.metrics import PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import read_text
+from outrider.transport import PodAnswer
+from outrider_protocol.control_api import STATE_PATH
 from tests.unit.controller.factories import a_raw_model
-from tests.unit.foreign.case import Case
+from tests.unit.foreign.case import Case, itself
 from tests.unit.tuning_loop.factories import a_model
 
 _STATE = {
@@ -47,23 +49,50 @@ def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
 
 
+_MARK = "\ue000"
+_DUMPED: dict[int, tuple[Any, bytes]] = {}
+"""By identity: values, which are large, and their JSON."""
+
+
+def _dumped(value: Any) -> bytes:
+    if id(value) not in _DUMPED:
+        _DUMPED[id(value)] = value, _json(value)
+    return _DUMPED[id(value)][1]
+
+
+def _holding(whole: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+    """The JSON of what holds a value. A value is dumped once, however many hold it."""
+    before, after = _json(whole(_MARK)).split(_json(_MARK))
+    return lambda value: before + _dumped(value) + after
+
+
+def _text_holding(whole: Callable[[Any], Any]) -> Callable[[Any], str]:
+    put = _holding(whole)
+    return lambda value: put(value).decode("utf-8", "replace")
+
+
 def _state(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], bytes]:
-    return lambda value: _json({**_STATE, **part(value)})
+    return _holding(lambda value: {**_STATE, **part(value)})
 
 
-def _answer(status: int) -> Callable[[bytes], object]:
-    read = client._parse_state if status == 200 else client._refusal  # type: ignore[attr-defined]
-    return lambda text: read(client._Answer(client.STATE_PATH, status, text))
+def _state_of(text: bytes) -> object:
+    return client._parse_state(PodAnswer(200, text))
+
+
+def _refusal_of(text: bytes) -> object:
+    return client._refusal(STATE_PATH, PodAnswer(409, text))
 
 
 def _imported(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], str]:
-    def put(value: Any) -> str:
+    def whole(value: Any) -> dict[str, Any]:
         container = {"name": "vllm", "image": "vllm/vllm-openai:v0.33.0", **part(value)}
         spec = {"template": {"spec": {"containers": [container]}}}
-        whole = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
-        return _json(whole).decode("utf-8", "replace")
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
 
-    return put
+    return _text_holding(whole)
+
+
+_SCRIPT = _imported(lambda text: {"command": ["sh", "-c", text]})
 
 
 def _spec(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
@@ -79,7 +108,7 @@ def _speculation(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value).decode()
+    return value if isinstance(value, str) else _dumped(value).decode()
 
 
 def _commas(value: Any) -> str:
@@ -111,9 +140,9 @@ def _selected(raw: dict[str, Any]) -> object:
 _TUNED = a_model()
 
 
-def _knowledge(part: dict[str, Any]) -> str:
-    whole = {"mode": _TUNED.mode, "static": _TUNED.static.to_wire(), "state": None, **part}
-    return _json(whole).decode()
+def _knowledge(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], str]:
+    known = {"mode": _TUNED.mode, "static": _TUNED.static.to_wire(), "state": None}
+    return _text_holding(lambda value: {**known, **part(value)})
 
 
 def _know(text: str) -> None:
@@ -131,8 +160,9 @@ def _last_words(text: str) -> None:
 _NEEDS = Needs("claim", False, (Artifact(MODEL, "hf://a/b", None),))
 
 
-def _result(part: dict[str, Any]) -> str:
-    return _json({"weights": {"model": {"path": "hub/a", "revision": "r", "bytes": 1, **part}}}).decode()
+def _result(part: Callable[[Any], dict[str, Any]]) -> Callable[[Any], str]:
+    model = {"path": "hub/a", "revision": "r", "bytes": 1}
+    return _text_holding(lambda value: {"weights": {"model": {**model, **part(value)}}})
 
 
 def _ended(message: str) -> Pod:
@@ -162,18 +192,18 @@ CASES: tuple[Case, ...] = (
             "results of a probe": _state(lambda value: {"probe": {**_PROBE, "results": value}}),
             "a sentence": _state(lambda value: {"simulated": value}),
             "an unknown field": _state(lambda value: {"x": value}),
-            "the whole": _json,
+            "the whole": _dumped,
         },
-        _answer(200),
+        _state_of,
     ),
     Case(
         readers.ENGINE_REFUSAL,
         {
-            "reason": lambda value: _json({"error": {"reason": value}}),
-            "message": lambda value: _json({"error": {"reason": "r", "message": value}}),
-            "the whole": _json,
+            "reason": _holding(lambda value: {"error": {"reason": value}}),
+            "message": _holding(lambda value: {"error": {"reason": "r", "message": value}}),
+            "the whole": _dumped,
         },
-        _answer(409),
+        _refusal_of,
     ),
     Case(
         readers.SPEC,
@@ -247,35 +277,35 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         readers.TABLE_FILE,
-        {"rows": lambda value: {SCHEDULE_FILE: _json(value).decode()}},
+        {"rows": lambda value: {SCHEDULE_FILE: _dumped(value).decode()}},
         table_of,
         more=lambda: {"deep": {SCHEDULE_FILE: "[" * 200_000}},
     ),
     Case(
         readers.ROLLOUT_MEMORY,
         {
-            "good": lambda value: _json({"good": value}).decode(),
-            "table": lambda value: _json(
-                {
+            "good": _text_holding(lambda value: {"good": value}),
+            "table": _text_holding(
+                lambda value: {
                     "good": {"revision": "r", "table": value},
                     "failed": {"spec": "s", "reason": "r", "message": "m"},
                 }
-            ).decode(),
-            "the whole": lambda value: _json(value).decode(),
+            ),
+            "the whole": _text_holding(itself),
         },
         lambda text: rollout.Memory.of({rollout.ANNOTATION: text}).returned_table,
     ),
     Case(
         readers.TUNER_STATE,
         {
-            "static table": lambda value: _knowledge({"static": value}),
-            "failed K": lambda value: _knowledge({"failedK": value}),
-            "estimates": lambda value: _knowledge({"estimates": value}),
-            "relaunches": lambda value: _knowledge({"relaunches": value}),
-            "step times": lambda value: _knowledge({"stepTimes": value}),
-            "state": lambda value: _knowledge({"state": value}),
-            "bins of the state": lambda value: _knowledge(
-                {"state": {"version": 3, "state": {"known": value}}}
+            "static table": _knowledge(lambda value: {"static": value}),
+            "failed K": _knowledge(lambda value: {"failedK": value}),
+            "estimates": _knowledge(lambda value: {"estimates": value}),
+            "relaunches": _knowledge(lambda value: {"relaunches": value}),
+            "step times": _knowledge(lambda value: {"stepTimes": value}),
+            "state": _knowledge(lambda value: {"state": value}),
+            "bins of the state": _knowledge(
+                lambda value: {"state": {"version": 3, "state": {"known": value}}}
             ),
         },
         _know,
@@ -283,7 +313,7 @@ CASES: tuple[Case, ...] = (
     Case(
         readers.LAST_WORDS,
         {
-            "reason": lambda value: _json({"reason": value}).decode(),
+            "reason": _text_holding(lambda value: {"reason": value}),
             "text": lambda value: "x" + _text(value),
             "no model": lambda value: "Repo id must use alphanumeric chars, " * 100 + _text(value),
         },
@@ -292,15 +322,15 @@ CASES: tuple[Case, ...] = (
     Case(
         readers.WEIGHTS_RESULT,
         {
-            "path": lambda value: _result({"path": value}),
-            "size": lambda value: _result({"bytes": value}),
-            "all": lambda value: _json({"weights": value}).decode(),
+            "path": _result(lambda value: {"path": value}),
+            "size": _result(lambda value: {"bytes": value}),
+            "all": _text_holding(lambda value: {"weights": value}),
         },
         lambda text: downloads.finished(_NEEDS, [_ended(text)]),
     ),
     Case(
         readers.DOWNLOAD_PROGRESS,
-        {"done": lambda value: _json({"done": value, "total": 1}), "the whole": _json},
+        {"done": _holding(lambda value: {"done": value, "total": 1}), "the whole": _dumped},
         lambda text: read_as(readers.DOWNLOAD_PROGRESS, text, downloads._PROGRESS),
     ),
     Case(
@@ -321,9 +351,9 @@ CASES: tuple[Case, ...] = (
         readers.IMPORTED,
         {
             "flags": _imported(lambda value: {"args": value}),
-            "a script": _imported(lambda value: {"command": ["sh", "-c", f"vllm serve a/b {_text(value)}"]}),
+            "a script": lambda value: _SCRIPT(f"vllm serve a/b {_text(value)}"),
             "variables": _imported(lambda value: {"args": ["a/b"], "env": value}),
-            "the whole": lambda value: _json(value).decode("utf-8", "replace"),
+            "the whole": _text_holding(itself),
         },
         lambda text: list(import_text(text, Options())),
         more=lambda: {

@@ -85,7 +85,7 @@ from tests.unit.controller.trial_place import Trial, with_drafter
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, a_launch, an_outcome, reasons, told
 from tests.unit.telemetry.factories import Counters, a_series, a_server, answering
 from tests.unit.tuning.factories import a_window
-from tests.unit.tuning.launching import ALLOW, AUTO, CANARY, HOUR, KEEP, OFF, ON, Plant, a_decision
+from tests.unit.tuning.launching import ALLOW, AUTO, CANARY, HOUR, KEEP, OFF, ON, RECOMMEND, Plant, a_decision
 from tests.unit.tuning_loop.factories import NOW as UNIX_NOW
 
 Found = list[ConditionReason]
@@ -459,7 +459,7 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
         LaunchReason.VERSION_DIFFERS,
         lambda: told(an_outcome(engines=EngineSummary(other_versions=(OtherVersion("m-1", "1", "2"),)))),
     ),
-    (LaunchReason.DRAFTER_IDLE, lambda: launched(Plant(ALLOW), spent=1.0, decision=OFF)),
+    (LaunchReason.DRAFTER_IDLE, lambda: launched(Plant(RECOMMEND), spent=1.0, decision=OFF)),
     (LaunchReason.DRAFTER_WOULD_PAY, lambda: launched(a_bare_plant(since=2 * HOUR), spent=1.0, decision=ON)),
     (LaunchReason.RELAUNCHING, lambda: launched(a_stuck_plant(), spent=1.0, decision=OFF)),
     (LaunchReason.RELAUNCH_POSTPONED, lambda: launched(a_bare_plant(since=60.0), spent=1.0, decision=ON)),

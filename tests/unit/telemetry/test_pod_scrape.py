@@ -44,6 +44,18 @@ async def test_each_fetch_adds_a_sample_at_the_time_of_asking() -> None:
     )
 
 
+async def test_a_resting_pod_is_not_asked_and_keeps_its_samples() -> None:
+    engines = Engines(a=text(100), b=text(100))
+    async with engines.source() as source:
+        await source.fetch(60)
+        engines.now, engines.answers["a"] = 110.0, text(200)
+        assert set(await source.fetch(60, resting={A})) == {B}
+        engines.now, engines.answers["a"] = 120.0, text(300)
+        series = (await source.fetch(60))[A]
+    assert engines.asked.count("http://a:8000/metrics") == 2
+    assert series[names.ENGINE_STEPS] == (Sample(100.0, 100.0), Sample(120.0, 300.0))
+
+
 async def test_two_fetches_make_a_window() -> None:
     engines = Engines(a=text(100))
     async with engines.source() as source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -200,6 +201,25 @@ async def test_a_bomb_costs_a_scrape_nothing(peak_bytes: Callable[[], int]) -> N
         with pytest.raises(EnginesUnreachable, match="compressed"):
             await source.fetch(60)
     assert peak_bytes() < 5_000_000
+
+
+async def test_a_closed_connection_leaves_nothing_for_the_garbage_collector() -> None:
+    def connections(port: int) -> int:
+        """Of the client, that are still in memory."""
+        found = (each for each in gc.get_objects() if isinstance(each, asyncio.Transport))
+        return sum((each.get_extra_info("peername") or (None, None))[1] == port for each in found)
+
+    page = saying(b"Connection: close", body=b"x" * 100_000)
+    async with serving(page) as url, PodHttp() as http, asyncio.timeout(30):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await http.ask("GET", url, most_bytes=1_000_000)
+            while connections(int(url.rpartition(":")[2])):
+                await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
 
 
 async def test_a_pod_is_never_reached_through_a_proxy_of_the_environment(

@@ -38,6 +38,7 @@ from tests.unit.tuning.factories import (
 
 HOUR, TICK = 3600.0, 60.0
 ALLOW = RelaunchPolicy(structural_off=StructuralOff.ALLOW)
+RECOMMEND = RelaunchPolicy(structural_off=StructuralOff.RECOMMEND)
 CANARY = RelaunchPolicy(canary=Canary.ALLOW)
 AUTO = RelaunchPolicy(compares=True)
 """verification: Auto"""
@@ -55,7 +56,11 @@ def an_outlook(
     n = len(CANDIDATES)
     belief = Posterior(CANDIDATES, 8.0, np.array(goodput), np.eye(n) * error**2 / 2, np.zeros(n))
     return Outlook(
-        belief, measured or {}, k0_duty=0.9, overhead=overhead or IdleDrafterOverhead(0.1, 0.05**2)
+        belief,
+        measured or {},
+        drafting=-0.1,
+        drafting_error=0.05,
+        overhead=overhead or IdleDrafterOverhead(0.1, 0.05**2),
     )
 
 

@@ -205,6 +205,17 @@ def test_a_drafter_that_breaks_is_seen_although_the_engine_turns_it_off() -> Non
     assert collapsed == [False, False, True]
 
 
+def test_a_drafter_that_breaks_within_its_first_minute_is_seen_although_the_mean_falls_slowly() -> None:
+    state = several_ticks(3)[-1].state
+    collapsed = []
+    for index in range(10):
+        first = 0.28 + 0.22 * 0.8**index
+        survival = tuple(first**position for position in range(1, 6))
+        decision = a_tick_of_an_engine_that_chooses(state, 40.0 + 10 * index, survival, acceptance=0.001)
+        state, collapsed = decision.state, [*collapsed, decision.acceptance_collapsed]
+    assert collapsed[-1]
+
+
 def test_texts_that_alternate_within_seconds_are_no_collapse() -> None:
     decisions, state = [], a_start()
     for index in range(1, 60):

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from outrider.api.launch import Launch, LaunchOrder, RelaunchPolicy
 from outrider.api.reasons import LaunchReason
-from outrider.api.tuning import Actuation, Canary, StructuralOff
+from outrider.api.tuning import Actuation, Canary
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.relaunch.state import RelaunchState
@@ -25,6 +25,7 @@ from tests.unit.tuning.launching import (
     OFF,
     ON,
     POLICY,
+    RECOMMEND,
     TICK,
     Plant,
     a_decision,
@@ -42,7 +43,7 @@ def test_what_suits_stays() -> None:
 
 
 def test_a_recommendation_changes_nothing_and_says_what_to_set() -> None:
-    plant = Plant(RelaunchPolicy(structural_off=StructuralOff.RECOMMEND))
+    plant = Plant(RECOMMEND)
     verdict = plant.spend(24 * HOUR, OFF)
     assert verdict.reason is LaunchReason.DRAFTER_IDLE
     assert "structuralOff" in verdict.sentence
@@ -53,36 +54,39 @@ def test_where_it_is_never_allowed_nothing_is_said_of_an_idle_drafter() -> None:
     assert Plant(CANARY).tick(OFF).reason is not LaunchReason.DRAFTER_IDLE
 
 
-def test_an_idle_drafter_goes_once_it_is_idle_for_long() -> None:
+def test_a_drafter_that_lost_for_long_goes_at_once() -> None:
+    """The decision already counts recent time."""
     plant = Plant(ALLOW)
     first = plant.tick(OFF)
-    plant.spend(2 * POLICY.relaunch.relaunch_dwell_seconds, OFF)
-    assert first.reason is LaunchReason.DRAFTER_IDLE
+    assert first.reason is LaunchReason.RELAUNCHING
+    assert first.sentence.startswith("In the last 30 min a launch without a drafter would have been 11 % ±")
     assert [launch for _, launch in plant.relaunches] == ["no-drafter"]
-    assert plant.relaunches[0][0] >= POLICY.relaunch.relaunch_dwell_seconds
 
 
 def test_a_short_interval_is_judged_as_quickly() -> None:
-    short = POLICY.paced(replace(ALLOW, interval_seconds=60.0))
-    assert short == POLICY.changed(ledger_seconds=60.0, relaunch_dwell_seconds=15.0)
-    assert POLICY.paced(ALLOW) == POLICY
+    short, usual = POLICY.paced(replace(ALLOW, interval_seconds=60.0)), POLICY.paced(ALLOW)
+    assert short == usual.changed(ledger_seconds=60.0, relaunch_dwell_seconds=15.0)
+    assert usual == replace(POLICY, removes_drafter=True)
 
 
 def test_an_interval_between_relaunches_that_are_never_allowed_changes_nothing() -> None:
     assert POLICY.paced(RelaunchPolicy(interval_seconds=60.0)) == POLICY
 
 
-def test_a_doubt_in_between_starts_the_time_anew() -> None:
-    plant = Plant(ALLOW)
+def test_a_doubt_about_a_table_starts_the_time_anew() -> None:
+    plant = Plant(ROLLOUT)
+    better = a_decision(an_outlook(rates={1: 120.0}), table=Schedule.constant(1))
     for _ in range(10):
-        plant.spend(POLICY.relaunch.relaunch_dwell_seconds - TICK, OFF)
+        plant.spend(POLICY.relaunch.relaunch_dwell_seconds - TICK, better)
         plant.tick(KEEP)
     assert plant.relaunches == []
+    plant.spend(2 * POLICY.relaunch.relaunch_dwell_seconds, better)
+    assert [launch for _, launch in plant.relaunches] == ["*:1"]
 
 
 def test_the_drafter_returns_when_it_would_pay_but_not_before_the_interval() -> None:
     plant = Plant(ALLOW)
-    plant.spend(HOUR, OFF)
+    plant.spend(HOUR / 2, OFF)
     assert plant.tick(ON).reason is LaunchReason.RELAUNCH_POSTPONED
     plant.spend(HOUR, ON)
     (off, _), (on, launch) = plant.relaunches

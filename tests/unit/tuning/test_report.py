@@ -8,7 +8,10 @@ import pytest
 
 from outrider.tuning.decision import Reference
 from outrider.tuning.report import pooled_acceptance
-from tests.unit.tuning.factories import Engine, a_cell, a_policy, a_start, a_window, run, true_goodput
+from tests.unit.tuning.factories import CODE, Engine, a_cell, a_policy, a_start, a_window, run, true_goodput
+
+HOPELESS = {batch: (row[0], *(g * 0.5 for g in row[1:])) for batch, row in CODE.items()}
+"""No K > 0 pays."""
 
 
 def test_speedup_is_against_a_launch_without_drafter() -> None:
@@ -115,3 +118,18 @@ def test_the_speedup_has_the_time_in_which_prompts_are_read_in_it() -> None:
     assert writing.speedup is not None
     assert reading.speedup is not None
     assert reading.speedup.ratio == pytest.approx((writing.speedup.ratio + 1.0) / 2.0, rel=0.1)
+
+
+def test_at_k_0_the_idle_drafter_slows_the_reading_of_prompts_as_well() -> None:
+    """Its overhead was measured on steps with prompts, so no share of time is without it."""
+    writing = run(a_start(0), Engine(32.0, table=HOPELESS), ticks=24)[-1]
+    reading = run(writing.state, Engine(32.0, table=HOPELESS, prompts=32.0), ticks=1, at=120.0)[0]
+    assert reading.num_speculative_tokens == 0
+    assert writing.speedup is not None
+    assert reading.speedup is not None
+    tax = a_policy().estimation.k0_tax
+    assert writing.speedup.ratio == pytest.approx(1 / (1 + tax))
+    assert reading.speedup.ratio == pytest.approx(1 / (1 + tax))
+    assert reading.speedup.high / reading.speedup.low == pytest.approx(
+        writing.speedup.high / writing.speedup.low
+    )

@@ -11,32 +11,46 @@ from outrider.tuning.state import BinState, Drift, Learning, Ledger, Pace, Stati
 from tests.unit.tuning.factories import POLICY
 
 
-def booked(ledger: Ledger, gain: float, *, k0: float = 0.0, seconds: float = 5.0) -> Ledger:
-    return ledger.after(gain, k0=k0, seconds=seconds, safety=POLICY.safety)
+def booked(ledger: Ledger, gain: float, *, drafting: float = 0.0, seconds: float = 5.0) -> Ledger:
+    return ledger.after(gain, drafting=(drafting, drafting / 5), seconds=seconds, safety=POLICY.safety)
 
 
 # The ledger
 
 
 def test_a_ledger_forgets_with_its_time_constant() -> None:
-    before = Ledger(gain=-0.05, k0_duty=0.8, weight=1.0)
+    before = Ledger(gain=-0.05, drafting=0.8, weight=1.0)
     later = booked(before, 0.0, seconds=POLICY.safety.ledger_seconds)
-    assert (later.gain, later.k0_duty) == (pytest.approx(-0.05 / exp(1)), pytest.approx(0.8 / exp(1)))
+    assert (later.gain, later.drafting) == (pytest.approx(-0.05 / exp(1)), pytest.approx(0.8 / exp(1)))
     assert later.weight == pytest.approx(1.0)
 
 
 def test_a_fresh_ledger_weighs_what_it_has_seen_of_its_time() -> None:
-    seen = booked(Ledger(), 0.1, k0=1.0, seconds=POLICY.safety.ledger_seconds)
+    seen = booked(Ledger(), 0.1, drafting=1.0, seconds=POLICY.safety.ledger_seconds)
     share = 1 - exp(-1)
-    assert (seen.gain, seen.k0_duty, seen.weight) == pytest.approx((0.1 * share, share, share))
+    assert (seen.gain, seen.drafting, seen.weight) == pytest.approx((0.1 * share, share, share))
+    assert seen.drafting_error == pytest.approx(share / 5)
 
 
 def test_a_ledger_of_many_ticks_is_that_of_one_long_tick() -> None:
     ticks = Ledger()
     for _ in range(12):
-        ticks = booked(ticks, 0.1, k0=0.5, seconds=5.0)
-    once = booked(Ledger(), 0.1, k0=0.5, seconds=60.0)
-    assert (ticks.gain, ticks.k0_duty, ticks.weight) == pytest.approx((once.gain, once.k0_duty, once.weight))
+        ticks = booked(ticks, 0.1, drafting=0.5, seconds=5.0)
+    once = booked(Ledger(), 0.1, drafting=0.5, seconds=60.0)
+    assert (ticks.gain, ticks.weight) == pytest.approx((once.gain, once.weight))
+    assert (ticks.drafting, ticks.drafting_error) == pytest.approx((once.drafting, once.drafting_error))
+
+
+# Differences between pods
+
+
+def test_pods_differ_as_assumed_until_several_were_measured() -> None:
+    prior = POLICY.estimation.pod_deviation
+    assert Learning().pod_variance(POLICY.estimation) == pytest.approx(prior**2)
+    alike = Learning(pods={f"pod-{n}": Pace(0.0) for n in range(8)})
+    assert alike.pod_variance(POLICY.estimation) == pytest.approx(prior**2 * 4 / 11)
+    apart = Learning(pods={"a": Pace(-0.1), "b": Pace(0.1)})
+    assert apart.pod_variance(POLICY.estimation) == pytest.approx((0.02 + 4 * prior**2) / 5)
 
 
 # Changes of K

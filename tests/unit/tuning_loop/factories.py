@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -114,24 +114,28 @@ class World:
     source_error: Exception | None = None
     source_hangs: bool = False
     lookbacks: list[float] = field(default_factory=list)
+    resting: list[Set[PodKey]] = field(default_factory=list)  # at each fetch
     metrics: OwnMetrics = field(default_factory=OwnMetrics)
     traces: Traces = field(default_factory=Traces)
 
     def present(self) -> Sequence[Key]:
-        return [model.key for model in self.models]
-
-    def tuned_models(self) -> Sequence[TunedModel]:
         self.fleet_reads += 1
         if self.fleet_error is not None:
             raise self.fleet_error
+        return [model.key for model in self.models]
+
+    def tuned_models(self) -> Sequence[TunedModel]:
         return self.models
 
     def tuned_model(self, key: Key) -> TunedModel | None:
         return next((model for model in self.models if model.name == key.name), None)
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+    async def fetch(
+        self, lookback_seconds: float, *, resting: Set[PodKey] = frozenset()
+    ) -> Mapping[PodKey, PodSeries]:
         assert lookback_seconds > 0
         self.lookbacks.append(lookback_seconds)
+        self.resting.append(resting)
         if self.source_hangs:
             await asyncio.Event().wait()
         if self.source_error is not None:

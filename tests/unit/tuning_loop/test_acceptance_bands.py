@@ -95,9 +95,14 @@ def judged(
     last: DrafterReason | None = None,
     model: TunedModel = MODEL,
     answers: Answers = LONG_ANSWERS,
+    by_position: bool = True,
 ) -> ConditionUpdate | None:
-    """What is said of one minute. first: None where nothing was drafted. history: accepted, drafted."""
-    acceptance = None if first is None else Acceptance(first, 1 + first, (first,), drafts)
+    """What is said of one minute. first: None where nothing was drafted. history: accepted, drafted.
+
+    by_position: whether the tuner counted drafts by position. It does not count single steps that draft.
+    """
+    positions = (first,) if by_position and first is not None else ()
+    acceptance = None if first is None else Acceptance(first, 1 + first, positions, drafts)
     decision = a_decision()
     accepted, drafted = history
     state = with_parts(decision.state, first_accepted=accepted, first_drafted=drafted)
@@ -117,6 +122,24 @@ def condition(reason: DrafterReason) -> Condition:
 
 def reason(said: ConditionUpdate | None) -> object:
     return None if said is None else said.reason
+
+
+GOOD_HISTORY = (7000.0, 10000.0)
+
+
+@pytest.mark.parametrize("by_position", [True, False])
+def test_drafts_that_fail_where_the_engine_rests_at_k0_are_a_collapse(by_position: bool) -> None:
+    assert reason(judged(0.02, drafts=400, history=GOOD_HISTORY, by_position=by_position)) == (
+        DrafterReason.COLLAPSED
+    )
+
+
+def test_a_few_drafts_that_fail_may_be_chance() -> None:
+    assert reason(judged(0.0, drafts=3, history=GOOD_HISTORY)) == DrafterReason.POOR
+
+
+def test_drafts_that_are_accepted_less_often_than_before_are_no_collapse() -> None:
+    assert reason(judged(0.3, history=GOOD_HISTORY)) == DrafterReason.POOR
 
 
 def test_a_drafter_that_never_fitted_is_broken_and_the_message_says_what_to_check() -> None:
@@ -145,8 +168,8 @@ def test_a_kv_connector_is_no_cause_of_sound_drafts_or_without_one(first: float,
     assert "connector" not in said.message
 
 
-def test_a_drafter_that_fitted_before_is_not_broken() -> None:
-    assert reason(judged(0.01, history=(1400, 2000))) == DrafterReason.POOR
+def test_a_drafter_that_fitted_before_is_not_of_another_model() -> None:
+    assert reason(judged(0.01, history=(1400, 2000))) == DrafterReason.COLLAPSED
 
 
 def test_a_handful_of_rejected_drafts_breaks_nothing() -> None:

@@ -13,9 +13,10 @@ from outrider.api.reasons import EventReason
 from outrider.api.status import SpeculationState, SpeculationStatus
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable
-from outrider.controller.tune.background_writes import MAX_EVENTS, WriteQueue
+from outrider.controller.tune.background_writes import MAX_EVENTS, Turns, WriteQueue
 from outrider.controller.tune.events import Event
 from outrider.controller.tune.report import TunerReport
+from outrider.controller.tune.timing import numbers_interval
 from outrider.engine.client import EngineClient
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import FakeEngine, serving
@@ -30,8 +31,14 @@ async def until(world: World, *calls: tuple[str, str]) -> None:
             await asyncio.sleep(0)
 
 
-def a_queue(world: World) -> WriteQueue:
-    return WriteQueue(world, a_store(world), timeout_seconds=60)
+def a_queue(world: World, turns: Turns | None = None) -> WriteQueue:
+    return WriteQueue(
+        world,
+        a_store(world),
+        turns=turns or Turns(),
+        timeout_seconds=60,
+        numbers_interval=lambda: numbers_interval(3),
+    )
 
 
 @pytest.mark.parametrize("call", ["apply_status", "event", "read", "write"])
@@ -84,6 +91,11 @@ async def test_one_status_of_a_model_is_written_at_a_time_and_then_the_latest(en
     assert tables == ["*:0", "*:5"]
 
 
+@pytest.mark.parametrize(("models", "seconds"), [(1, 30.0), (150, 30.0), (1000, 200.0)])
+def test_numbers_of_many_models_are_written_less_often(models: int, seconds: float) -> None:
+    assert numbers_interval(models) == seconds
+
+
 async def test_numbers_that_drift_are_written_every_30_seconds_and_another_table_at_once() -> None:
     world = World([MODEL])
     writes = a_queue(world)
@@ -99,6 +111,39 @@ async def test_numbers_that_drift_are_written_every_30_seconds_and_another_table
     assert not await written(at=29.9, rate=0.6)
     assert await written(at=30.0, rate=0.7)
     assert await written(at=31.0, rate=0.7, table="*:1")
+
+
+async def test_a_model_whose_turn_to_write_has_not_come_writes_its_latest_report_alone() -> None:
+    other = replace(MODEL, name="other", uid="uid-other")
+    world, turns = World([MODEL, other]), Turns(1, longest=60)
+    first, second = a_queue(world, turns), a_queue(world, turns)
+    written = world.hang("apply_status", MODEL.name)
+    first.report(MODEL, TunerReport(SpeculationStatus(state=SpeculationState.ACTIVE)), now=NOW)
+    await until(world, ("apply_status", MODEL.name))
+    for table in ("*:1", "*:2"):
+        said = SpeculationStatus(state=SpeculationState.ACTIVE, schedule_summary=table)
+        second.report(other, TunerReport(said), now=NOW)
+        await asyncio.sleep(0)
+    assert ("apply_status", "other") not in world.calls
+    written.set()
+    await first.emptied()
+    await second.emptied()
+    assert world.calls.count(("apply_status", "other")) == 1
+    assert world.statuses[-1]["speculation"]["scheduleSummary"] == "*:2"  # type: ignore[index]
+
+
+async def test_a_write_that_hangs_gives_its_turn_to_another_model() -> None:
+    other = replace(MODEL, name="other", uid="uid-other")
+    world, turns = World([MODEL, other]), Turns(1, longest=0.01)
+    first, second = a_queue(world, turns), a_queue(world, turns)
+    written = world.hang("apply_status", MODEL.name)
+    for queue, model in ((first, MODEL), (second, other)):
+        queue.report(model, TunerReport(SpeculationStatus(state=SpeculationState.ACTIVE)), now=NOW)
+    await second.emptied()
+    assert len(world.statuses) == 1
+    written.set()
+    await first.emptied()
+    assert len(world.statuses) == 2
 
 
 async def test_events_keep_their_order_while_they_wait(engines: EngineClient) -> None:

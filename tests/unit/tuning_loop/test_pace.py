@@ -44,7 +44,7 @@ async def running(world: World, engines: EngineClient) -> AsyncIterator[TuningLo
 async def until_ticks(world: World, count: int) -> None:
     async with asyncio.timeout(60):
         while len(world.lookbacks) < count:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
 
 def key(name: str) -> Key:

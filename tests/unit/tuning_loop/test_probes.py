@@ -133,9 +133,9 @@ async def test_a_probe_under_way_is_no_failure(engines: EngineClient, wish: Wish
     assert found["message"] == "1/1 at epoch 1."
 
 
-@pytest.mark.parametrize(("probes", "seconds"), [(True, 2.0), (False, None)])
+@pytest.mark.parametrize(("probes", "seconds"), [(True, 2.0), (False, 0.0)])
 async def test_the_time_of_a_probe_is_counted_where_it_began(
-    engines: EngineClient, wish: Wishing, probes: bool, seconds: float | None
+    engines: EngineClient, wish: Wishing, probes: bool, seconds: float
 ) -> None:
     wish(a_probe())
     async with serving(FakeEngine(probes=probes)) as pods:

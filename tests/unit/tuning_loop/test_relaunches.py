@@ -235,7 +235,7 @@ async def test_while_a_person_holds_the_table_a_late_relaunch_is_not_taken_back_
     law.structural = Structural.OFF
     async with serving(FakeEngine()) as (pod,):
         world = a_world(pod, relaunching=replace(ALLOW, deadline_seconds=600))
-        await ticks(world, engines, 3, seconds=DWELL)
+        await ticks(world, engines, 1, seconds=DWELL)
         world.now += 600
         world.change(instructions=held)
         await ticks(world, engines, 2, seconds=DWELL)

@@ -120,6 +120,41 @@ async def test_an_engine_that_started_again_gets_its_schedule_as_soon_as_it_is_r
     assert engine.source == "Pushed"
 
 
+async def test_a_lease_that_no_tick_renews_in_time_is_renewed_beside_it(engines: EngineClient) -> None:
+    """A tick of very many models takes longer than its interval."""
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        world = World([a_model(*pods, mode=TuningMode.OFF)], timing={**RENEWALS, "rest": 0.001}, interval=0.1)
+        with world.loop(engines) as loop:
+            running = asyncio.create_task(loop.run())
+            await until_confirmed(world, 1)
+            world.source_hangs = True
+            fetches = len(world.lookbacks)
+            async with asyncio.timeout(30):
+                while len(world.lookbacks) == fetches:
+                    await asyncio.sleep(0.001)
+            before = engine.puts
+            world.now += 31
+            await until(engine, before + 1)
+            assert len(world.lookbacks) == fetches + 1, "no tick was able to renew it"
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+    assert engine.epoch == 1
+
+
+async def test_a_late_renewal_counts_for_the_next_tick(engines: EngineClient) -> None:
+    engine = FakeEngine()
+    async with serving(engine) as pods:
+        model = a_model(*pods, mode=TuningMode.OFF)
+        world = World([model], timing=RENEWALS)
+        with world.loop(engines) as loop:
+            await ticks(world, loop, 1, seconds=31)
+            await loop.renew(older=30)
+            await ticks(world, loop, 1)
+    assert engine.puts == 2
+
+
 async def test_a_leader_that_ends_renews_every_lease(engines: EngineClient) -> None:
     first, second = FakeEngine("a"), FakeEngine("b")
     async with serving(first, second) as pods:

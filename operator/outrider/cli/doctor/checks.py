@@ -16,6 +16,7 @@ from outrider.cli.doctor.launch_checks import ENGINE_STARTS, launch_findings
 from outrider.cli.doctor.metrics_checks import metrics_findings
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
+from outrider.cluster.shards import Shard
 from outrider.controller.settings import LeaderElection
 from outrider.plan import settled
 from outrider.runtimes import runtime_of
@@ -92,16 +93,28 @@ def _leaders(terms: tuple[Installation, ...], evidence: Evidence) -> Iterator[Fi
             yield bad(_LEADER, f"no operator leads in {each.namespace}", _log_of(each.namespace))
     for term in terms:
         overdue = evidence.now - term.renewed - term.lasts
+        shard, has = ("", "") if term.claim.shard.of == 1 else (f"shard {term.claim.shard} ", "has ")
         if not term.holder or overdue > timedelta(seconds=_LATE_SECONDS):
-            yield bad(_LEADER, f"no operator leads in {term.namespace}", _log_of(term.namespace))
+            yield bad(_LEADER, f"no operator leads {shard}in {term.namespace}", _log_of(term.namespace))
         else:
             watched = ", ".join(sorted(term.claim.watches)) or "all namespaces"
-            yield fine(_LEADER, f"{term.holder}, term {term.term}, watches {watched}")
-    for first, second in pairwise(terms):
+            yield fine(_LEADER, f"{shard}{has}{term.holder}, term {term.term}, watches {watched}")
+    yield from _without_lease(terms)
+    for first, second in pairwise([term for term in terms if term.claim.shard.number == 1]):
         if first.claim.overlaps(second.claim):
             both = f"{first.namespace} and {second.namespace}"
             action = "give each release its own watchNamespaces"
             yield warning(_LEADER, f"the operators in {both} watch the same namespaces", action)
+
+
+def _without_lease(terms: tuple[Installation, ...]) -> Iterator[Finding]:
+    """Shards that never had a leader."""
+    seen = {(term.namespace, term.claim.shard) for term in terms}
+    for first in (term for term in terms if term.claim.shard.number == 1):
+        for shard in Shard.all_of(first.claim.shard.of)[1:]:
+            if (first.namespace, shard) not in seen:
+                where = f"shard {shard} in {first.namespace}"
+                yield bad(_LEADER, f"no operator leads {where}", _log_of(first.namespace))
 
 
 def _elects(operator: Operator) -> bool:

@@ -54,6 +54,7 @@ from outrider.cluster.resources import (
     JsonObject,
 )
 from outrider.cluster.reviews import Act, ServiceAccount, may
+from outrider.cluster.shards import MAX_SHARDS, Shard
 from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.plan.names import MODEL_LABEL
 from outrider_protocol.methods import Method
@@ -150,9 +151,18 @@ def _settings(variables: tuple[Mapping[str, str], ...]) -> Settings | Unseen:
 
 
 async def _terms(cluster: ClusterClient) -> tuple[Installation, ...]:
-    found, _ = await cluster.list_all(LEASES, None, fields=f"metadata.name={LEASE_NAME}")
+    first = await _leases(cluster, None, LEASE_NAME)
+    terms = list(first)
+    for each in first:
+        for shard in Shard.all_of(min(each.claim.shard.of, MAX_SHARDS))[1:]:
+            terms += await _leases(cluster, each.namespace, shard.lease_name(LEASE_NAME))
+    return tuple(terms)
+
+
+async def _leases(cluster: ClusterClient, namespace: str | None, name: str) -> list[Installation]:
+    found, _ = await cluster.list_all(LEASES, namespace, fields=f"metadata.name={name}")
     read = (Installation.read(raw) for raw in found)
-    return tuple(reign for reign in read if reign is not None)
+    return [each for each in read if each is not None]
 
 
 async def _missing_of(cluster: ClusterClient, operator: Operator | None) -> Mapping[str, tuple[Right, ...]]:

@@ -180,7 +180,7 @@ class Observer:
         """The known issues of this launch, one sentence each. They do not prevent it."""
         known = runtime_of(model.spec).advice(model.spec, model.status.weights)
         peer = model.spec.engine.kv_transfer_peer
-        if peer is None or self._store.models.get(Key(model.metadata.namespace, peer)) is not None:
+        if peer is None or self._store.model(Key(model.metadata.namespace, peer)) is not None:
             return known
         missing = (
             f"spec.engine.kvTransferPeer names {peer}, and the namespace has no such SpeculativeModel, so "

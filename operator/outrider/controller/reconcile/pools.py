@@ -70,7 +70,9 @@ class Pools:
         key = Key(owner.namespace, owner.name)
         if key in self._without:
             return
-        live = await self._cluster.get(INFERENCE_POOLS, owner.namespace, owner.name)
+        live = None
+        if await self._children.may_exist(INFERENCE_POOLS):
+            live = await self._cluster.get(INFERENCE_POOLS, owner.namespace, owner.name)
         for child in unwanted([] if live is None else [Child.model_validate(live)], (), owner):
             await self._cluster.delete(INFERENCE_POOLS, owner.namespace, owner.name, uid=child.metadata.uid)
         self._without.add(key)
@@ -79,7 +81,7 @@ class Pools:
         pool = model.spec.inference_pool
         if pool is None or pool.member_of is None:
             return None
-        other = self._store.models.get(Key(model.metadata.namespace, pool.member_of))
+        other = self._store.model(Key(model.metadata.namespace, pool.member_of))
         theirs = None if other is None or other.model is None else other.model.spec.inference_pool
         if theirs is not None and theirs.endpoint_picker is not None:
             return None

@@ -22,6 +22,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, PODS
 from outrider.controller.children import Children, ControlSecret
 from outrider.controller.launch_orders import read_order
+from outrider.controller.neighbours import read_neighbours
 from outrider.controller.policy_from_spec import require_tunable
 from outrider.controller.reconcile.downloads import ProgressReader
 from outrider.controller.reconcile.groups import Groups, refusal
@@ -204,6 +205,7 @@ class Reconciler:
             return self._observer.blocked(key, DegradedCause(DegradedReason.INVALID_SPEC, problem))
         if stored.model.spec.target is not None:
             return await self._carry_out_target(key, stored, stored.model, stored.model.spec.target)
+        await read_neighbours(self._cluster, self._store, stored.model)
         this = self._a_pass(key, stored, stored.model)
         try:
             await self._read(this)
@@ -284,7 +286,7 @@ class Reconciler:
     def _unlike_its_peer(self, this: _Pass) -> str | None:
         """The difference from the model at the other end of the KV connector; None if it is unknown."""
         name = this.model.spec.engine.kv_transfer_peer
-        peer = None if name is None else self._store.models.get(Key(this.key.namespace, name))
+        peer = None if name is None else self._store.model(Key(this.key.namespace, name))
         if name is None or peer is None or peer.model is None:
             return None
         return difference(this.model.spec, peer.model.spec, name=name)

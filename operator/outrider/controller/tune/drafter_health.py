@@ -14,7 +14,10 @@ from outrider.api.reasons import DrafterReason
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.decision import Acceptance
+from outrider.tuning.estimate.collapse import Drafts, has_collapsed
 from outrider.tuning.observe.window import Window
+from outrider.tuning.policy import Safety
+from outrider.tuning.state import Learning
 
 EXCELLENT, GOOD, MARGINAL = 0.8, 0.6, 0.4
 """Minimum acceptance rate at the first position of each band.
@@ -58,7 +61,7 @@ def drafter_health(
 
     acceptance: that of the last minute. last: the condition of the last report.
     """
-    if _collapsed(outcome, last):
+    if _collapsed(outcome, acceptance, last):
         reason = DrafterReason.COLLAPSED
     elif _mismatched(outcome, acceptance, last):
         reason = DrafterReason.NOTHING_ACCEPTED
@@ -123,7 +126,7 @@ def _percent(ratio: float) -> str:
     return f"{100 * ratio:.0f} %"
 
 
-def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
+def _collapsed(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:
     """Whether acceptance collapsed. It stays so, also with K=0, until drafts are accepted again."""
     decision = outcome.decision
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
@@ -131,12 +134,26 @@ def _collapsed(outcome: TickOutcome, last: Condition | None) -> bool:
     stands = last is not None and last.reason == DrafterReason.COLLAPSED
     if decision is None:
         return stands
-    if decision.acceptance_collapsed:
+    learning = decision.state.learning
+    if decision.acceptance_collapsed or (acceptance is not None and _far_below(acceptance, learning)):
         return True
     if decision.acceptance is None or not decision.acceptance.per_position:
         return stands
     # One bad tick may be chance, but K=0 allows no second one.
-    return decision.state.learning.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
+    return learning.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
+
+
+def _far_below(acceptance: Acceptance, learning: Learning) -> bool:
+    """Whether the drafts of the last minute were accepted far less often than those of the tuner's history.
+
+    An engine that rests at K=0 and drafts single steps to see acceptance counts these drafts under no K. So
+    the tuner, which learns by K, misses them.
+    """
+    # Without counts by position: accepted tokens per draft are at least the accepted first tokens.
+    first = acceptance.first if acceptance.per_position else min(1.0, acceptance.length - 1.0)
+    newest = Drafts(first * acceptance.drafts, acceptance.drafts)
+    history = Drafts(learning.first_accepted, learning.first_drafted)
+    return newest.drafted > 0 and has_collapsed(newest, history, ratio=Safety().collapse_ratio)
 
 
 def _mismatched(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:

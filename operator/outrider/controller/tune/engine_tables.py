@@ -243,12 +243,35 @@ class PushedTables:
                 found[pod.name] = last.answer
         return found
 
-    async def renew(self, pods: Sequence[EnginePod]) -> None:
-        """Push the last content again to the pods that confirmed it, so that it outlives this process."""
-        if self.order is not None:
-            known = [pod for pod in pods if pod.name in self._leased]
-            taught = frozenset(pod.address.pod_uid for pod in known) - self._plain
-            await push_to_all(self._engines, known, self.order, taught=taught, clock=self._clock)
+    def due(self, pods: Sequence[EnginePod], *, older: float) -> list[EnginePod]:
+        """The pods that confirmed the last content at least so many seconds ago."""
+        before = self._clock() - older
+        return [
+            pod for pod in pods if pod.name in self._leased and self._leased[pod.name].answer.at <= before
+        ]
+
+    async def renew(self, pods: Sequence[EnginePod], *, older: float) -> bool:
+        """Push the last content again to those of these pods that are `due`.
+
+        False if one of them did not confirm it, or started again; the next tick pushes to it.
+        """
+        due = self.due(pods, older=older)
+        if self.order is None or not due:
+            return True
+        taught, before = frozenset(pod.address.pod_uid for pod in due) - self._plain, dict(self._leased)
+        report = await push_to_all(self._engines, due, self.order, taught=taught, clock=self._clock)
+        renewed = {confirmed.pod: confirmed for confirmed in report.confirmed}
+        all_renewed = True
+        for pod in due:
+            known, answer = before[pod.name], renewed.get(pod.name)
+            if self._leased.get(pod.name) is not known:  # a tick pushed meanwhile
+                continue
+            if answer is not None and answer.boot_id == known.answer.boot_id:
+                self._leased[pod.name] = replace(known, answer=answer)
+            else:
+                del self._leased[pod.name]
+                all_renewed = False
+        return all_renewed
 
     def _next_epoch(self, wanted: Schedule, cost_model: CostModel | None, taught: Set[str]) -> int:
         """Return a new epoch for new content, since engines refuse other content under the same fence."""

@@ -6,6 +6,7 @@ times and other best K. So each side learns and is pushed apart, while both serv
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -81,6 +82,21 @@ class LaunchSides:
     def other_pods(self, model: TunedModel) -> tuple[EnginePod, ...]:
         """The ready pods of the other side."""
         return model.pods_apart(apart=not self.apart)
+
+    async def renew(self, model: TunedModel, *, older: float) -> bool:
+        """See `ModelTuner.renew`."""
+        pushed = self._pushed(model)
+        return all(await asyncio.gather(*(tables.renew(pods, older=older) for tables, pods in pushed)))
+
+    def renewal_due(self, model: TunedModel, *, older: float) -> bool:
+        """See `ModelTuner.renewal_due`."""
+        return any(tables.due(pods, older=older) for tables, pods in self._pushed(model))
+
+    def _pushed(self, model: TunedModel) -> tuple[tuple[PushedTables, Sequence[EnginePod]], ...]:
+        """What each side pushed, with its pods; empty where no schedule is pushed."""
+        if not model.can.live_schedule:
+            return ()
+        return (self.main.pushed, self.pods(model)), (self.other.pushed, self.other_pods(model))
 
     def follow(self, model: TunedModel) -> None:
         """Exchange the sides once most replicas have the other launch."""

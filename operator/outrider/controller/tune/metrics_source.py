@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
+from math import inf
 
 from outrider.controller.fleet import Fleet
 from outrider.controller.settings import MetricsSourceKind, Settings
@@ -12,6 +13,14 @@ from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import MetricsSource
 from outrider.transport import PodHttp
+
+_PODS_AT_ONCE = 450
+"""Pods that one tick scrapes in time: 300 models of three pods took a tick of 4 s on two shared cores."""
+
+
+def pods_at_once(settings: Settings) -> float:
+    """Pods that one tick measures in time. One query to Prometheus serves all."""
+    return _PODS_AT_ONCE if settings.metrics_source is MetricsSourceKind.POD_SCRAPE else inf
 
 
 @asynccontextmanager
@@ -25,7 +34,11 @@ async def open_source(settings: Settings, fleet: Fleet, http: PodHttp) -> AsyncI
             with closing(prometheus) as source:
                 yield source
         case MetricsSourceKind.POD_SCRAPE:
-            yield PodScrapeSource(lambda: _targets(fleet), http=http)
+            scrapes = PodScrapeSource(lambda: _targets(fleet), http=http)
+            try:
+                yield scrapes
+            finally:
+                await scrapes.stop()
 
 
 def _prometheus(settings: Settings) -> PrometheusSettings:

@@ -133,11 +133,21 @@ class ModelTuner:
         orders = ((pod, self._sides.of(pod).pushed.order) for pod in pods)
         return tuple((pod, order) for pod, order in orders if order is not None)
 
-    async def renew(self, model: TunedModel) -> None:
-        """Renew the schedules of all pods, so that they outlive this process by a whole lease."""
-        if model.can.live_schedule:
-            sides = ((self._main, self._sides.pods(model)), (self._other, self._sides.other_pods(model)))
-            await asyncio.gather(*(side.pushed.renew(pods) for side, pods in sides))
+    async def renew(self, model: TunedModel, *, older: float) -> bool:
+        """Renew the schedules of the pods that confirmed theirs at least so many seconds ago.
+
+        False if one of them did not confirm it again; then the model needs a tick.
+        """
+        return await self._sides.renew(model, older=older)
+
+    def renewal_due(self, model: TunedModel, *, older: float) -> bool:
+        """Whether `renew` would push anything."""
+        return self._sides.renewal_due(model, older=older)
+
+    @property
+    def has_pushed(self) -> bool:
+        """Whether a tick has pushed anything."""
+        return self._main.pushed.order is not None
 
     @property
     def _main(self) -> LaunchSide:

@@ -6,7 +6,7 @@ import logging
 
 from outrider.api.status import SLOStatus
 from outrider.controller.own_metrics import OwnMetrics
-from outrider.controller.traces import annotate_span
+from outrider.controller.traces import annotate_span, has_span
 from outrider.controller.tune.demand import Capacity, LatencyDemand, demand
 from outrider.controller.tune.latency_report import first_token_is_late
 from outrider.controller.tune.outcome import TickOutcome
@@ -20,7 +20,8 @@ def record(outcome: TickOutcome, metrics: OwnMetrics, slo: SLOStatus | None = No
     _count(outcome, metrics)
     _show_demand(outcome, metrics, slo)
     _log(outcome)
-    _trace(outcome)
+    if has_span():
+        _trace(outcome)
 
 
 def _count(outcome: TickOutcome, metrics: OwnMetrics) -> None:

@@ -187,17 +187,24 @@ def read_profile(stored: object) -> LaunchProfile | None:
 
 def last_reported(model: TunedModel) -> Schedule | None:
     """The schedule that an earlier process reported for this spec, if it is still allowed; else None."""
-    speculation = model.status.speculation
     converged = model.status.condition(ConditionType.ACTUATION_CONVERGED)
     active = model.status.condition(ConditionType.TUNING_ACTIVE)
-    if speculation is None or not speculation.schedule or converged is None:
+    if converged is None:
         return None
     if active is not None and active.reason == TuningReason.OVERRIDDEN:
         return None
     if converged.observed_generation != model.generation:
         return None
+    table = reported_schedule(model)
+    return table if table is not None and table.values() <= set(model.policy.candidates) else None
+
+
+def reported_schedule(model: TunedModel) -> Schedule | None:
+    """The schedule that the status reports, also one of an override; None without a readable one."""
+    speculation = model.status.speculation
+    if speculation is None or not speculation.schedule:
+        return None
     try:
-        table = Schedule.from_wire([row.model_dump(by_alias=True) for row in speculation.schedule])
+        return Schedule.from_wire([row.model_dump(by_alias=True) for row in speculation.schedule])
     except ValueError:
         return None
-    return table if table.values() <= set(model.policy.candidates) else None

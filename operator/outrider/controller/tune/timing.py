@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+
+_NUMBERS_SECONDS = 30.0
+_WRITES_PER_SECOND = 5.0
+"""Writes of one kind, for all models together. The API server evaluates the rules of the CRD at each one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +31,18 @@ class Timing:
     cpu: float = 0.5
     """CPU time that one tick of one model may take. A usual tick with one pod takes about 3 ms."""
 
+    pods_at_once: float = inf
+    """Pods that one tick measures in time. With more of them, settled models take turns."""
+
     @property
     def renewal(self) -> float:
         """Minimum seconds from a confirmed push to its renewal, which comes with the next tick."""
         return self.push_lease / self.renewals - self.tick / 2
+
+    @property
+    def late_renewal(self) -> float:
+        """Seconds from a confirmed push to its renewal where ticks come too late for it."""
+        return max(self.push_lease / 2, self.renewal + 1.5 * self.tick)
 
     @property
     def max_sample_age(self) -> float:
@@ -40,3 +53,8 @@ class Timing:
     def max_fetch(self) -> float:
         """Timeout of the metrics source. After late metrics, there is still time to renew the last push."""
         return (self.push_lease - self.tick) / 2
+
+
+def numbers_interval(models: int) -> float:
+    """Seconds between two writes of one kind for one of so many models, if only numbers changed."""
+    return max(_NUMBERS_SECONDS, models / _WRITES_PER_SECOND)

@@ -21,9 +21,6 @@ from outrider.tuning.stored import MAX_BYTES, StateError
 
 log = logging.getLogger(__name__)
 
-SAVE_SECONDS = 30.0
-"""Seconds between two writes, unless the schedule changed."""
-
 
 class TunerStore:
     """Loads the tuner state of one model once, saves it periodically, and reports requests to reset it.
@@ -113,8 +110,9 @@ class TunerStore:
         else:
             self._latest = (model, replace(snapshot, reset_request=self._reset_request), now)
 
-    async def flush(self, *, stops: bool = False) -> None:
-        """Write the saved state if it is due, if schedule, order or reset changed, or if the loop stops.
+    async def flush(self, *, interval: float) -> None:
+        """Write the saved state if the last write is `interval` seconds old, or if schedule, order or reset
+        changed.
 
         After a deletion nothing is written until the reset.
         """
@@ -122,7 +120,7 @@ class TunerStore:
             return
         model, snapshot, now = self._latest
         rests_on = (snapshot.state.schedule, snapshot.relaunches, snapshot.reset_request)
-        if not stops and rests_on == self._saved and 0 <= now - self._saved_at < SAVE_SECONDS:
+        if rests_on == self._saved and 0 <= now - self._saved_at < interval:
             return
         try:
             problem = await self._write(model, write_snapshot(snapshot))

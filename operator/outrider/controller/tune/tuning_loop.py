@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from outrider.api.reasons import EventReason
 from outrider.controller.cpu_budget import CpuBudget, Overspent, tuning_rests
@@ -18,13 +19,16 @@ from outrider.controller.stored import Key
 from outrider.controller.traces import Traces
 from outrider.controller.tune.actuation import push_ahead_forever
 from outrider.controller.tune.api_server import ApiServer
-from outrider.controller.tune.background_writes import WriteQueue
+from outrider.controller.tune.background_writes import Turns, WriteQueue
 from outrider.controller.tune.events import Event, events
 from outrider.controller.tune.model_tuner import Engines, Measured, ModelTuner
+from outrider.controller.tune.pace import Pace, differs, ticks_between
 from outrider.controller.tune.records import record
 from outrider.controller.tune.report import TunerReport, failing, report
-from outrider.controller.tune.timing import Timing
+from outrider.controller.tune.timing import Timing, numbers_interval
 from outrider.controller.tune.tuner_store import TunerStore
+from outrider.rounds import Rounds
+from outrider.telemetry.series import PodKey
 from outrider.telemetry.source import MetricsError, MetricsSource, SourceUnreachable
 from outrider_protocol.control_api import Push
 
@@ -57,6 +61,7 @@ class _Tuned:
     store: TunerStore
     writes: WriteQueue
     tuner: ModelTuner | None = None  # None until the stored state is read
+    pace: Pace = field(default_factory=Pace)
     failures: int = 0  # ticks in a row that ended in an error
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by a tick or an early tick
 
@@ -64,8 +69,9 @@ class _Tuned:
 class TuningLoop:
     """Ticks until cancelled. A failing model delays no other; an expensive one is ticked less often.
 
-    A tick waits for the metrics source and for engines, each with a timeout. Reads and writes at the API
-    server run in the background, model by model.
+    A tick waits for the metrics source and for engines, each with a timeout. It does not wait for a model
+    whose engines are silent while those of others answer, see `Rounds`. Such a model has no other tick until
+    its own ended. Reads and writes at the API server run in the background, model by model.
 
     clock: unix seconds.
     """
@@ -90,6 +96,11 @@ class TuningLoop:
         self._traces = observability.traces
         self._clock = clock
         self._tuned: dict[str, _Tuned] = {}
+        self._turns = Turns()
+        self._rounds, self._renewals = Rounds[str](), Rounds[str]()
+        self._ticks = 0
+        self._between = 1
+        """Ticks from one measurement of a settled model to the next."""
         self._cpu = CpuBudget[str](
             timing.cpu, share=_CPU_SHARE, doubling=False, overspent=self._report_overspent
         )
@@ -103,6 +114,11 @@ class TuningLoop:
         self._asked_for.add(key)
         self._asked.set()
 
+    def has_pushed(self, uid: str) -> bool:
+        """Whether a tick has pushed to the engines of this model."""
+        tuner = self._tuned[uid].tuner if uid in self._tuned else None
+        return tuner is not None and tuner.has_pushed
+
     async def run(self) -> None:
         """Resume, then tick until cancelled at a steady pace; then renew all pushes, and save the state.
 
@@ -112,6 +128,7 @@ class TuningLoop:
             async with asyncio.TaskGroup() as parts:
                 parts.create_task(self._tick_forever())
                 parts.create_task(self._look_early_forever())
+                parts.create_task(self._renew_late_forever())
                 parts.create_task(
                     push_ahead_forever(
                         self._engines.client,
@@ -120,7 +137,10 @@ class TuningLoop:
                     )
                 )
         finally:
+            await self._rounds.aclose()
             await self._close_all()
+            await self._renewals.aclose()
+            self._metrics.late_models.set(0)
 
     async def _tick_forever(self) -> None:
         loop = asyncio.get_running_loop()
@@ -152,6 +172,12 @@ class TuningLoop:
                 if self._asked_for:
                     self._asked.set()
 
+    async def _renew_late_forever(self) -> None:
+        """Renew leases that no tick renews in time, because ticks of many models take long."""
+        while True:
+            await asyncio.sleep(self._timing.tick / 2)
+            await self.renew(older=self._timing.late_renewal)
+
     async def _look_early(self, key: Key) -> None:
         """Tick one model without measurements, because the query covers all models."""
         try:
@@ -175,17 +201,30 @@ class TuningLoop:
             await self._tick_all(await self._look_at_models(), None)
 
     async def tick(self) -> None:
-        """Tick all models once."""
+        """Tick all models once. Of those that rest, renew the leases only."""
         models = await self._look_at_models()
+        self._ticks += 1
+        self._between = ticks_between(sum(len(model.pods) for model in models), self._timing.pods_at_once)
+        due, resting = list[TunedModel](), list[_Tuned]()
+        for model in models:
+            tuned = self._tuned[model.uid]
+            if not tuned.pace.turns(model.uid, tick=self._ticks, between=self._between):
+                resting.append(tuned)
+            elif model.uid not in self._rounds.running:
+                due.append(model)
         with self._traces.span("round"):
-            await self._tick_all(models, await self._measure(models))
+            await self._tick_all(due, await self._measure(due, models))
+        self._metrics.late_models.set(len(self._rounds.running))
+        await self._renew(resting, older=self._timing.renewal)
         self._metrics.demand.forget_stale(now=self._clock())
 
     async def _look_at_models(self) -> Sequence[TunedModel]:
+        models = []
         for key in self._fleet.present():
-            self._fleet.tuned_model(key)  # which the fleet remembers
+            model = self._fleet.tuned_model(key)
+            if model is not None:
+                models.append(model)
             await asyncio.sleep(0)  # let other tasks run between two models
-        models = self._fleet.tuned_models()
         self._forget_gone(models)
         for model in models:
             self._remembered(model)
@@ -194,26 +233,33 @@ class TuningLoop:
     def _remembered(self, model: TunedModel) -> _Tuned:
         if model.uid not in self._tuned:
             self._tuned[model.uid] = self._met(model)
-        self._tuned[model.uid].model = model
-        return self._tuned[model.uid]
+        tuned = self._tuned[model.uid]
+        if differs(tuned.model, model):
+            tuned.pace = Pace()
+        tuned.model = model
+        return tuned
 
     async def _tick_all(self, models: Sequence[TunedModel], measured: Measured) -> None:
-        async with asyncio.TaskGroup() as ticks:
-            for model in models:
-                ticks.create_task(self._tick_supervised(self._tuned[model.uid], measured))
-                await asyncio.sleep(0)  # let other tasks run between two models
+        tuned = (self._tuned[model.uid] for model in models)
+        await self._rounds.run(
+            {each.model.uid: partial(self._tick_supervised, each, measured) for each in tuned}
+        )
 
     async def written(self) -> None:
-        """Wait until every write of the ticks ended."""
+        """Wait until every tick of a model ended, and its writes."""
+        await self._rounds.ended()
+        await self._renewals.ended()
         await asyncio.gather(*(tuned.writes.emptied() for tuned in self._tuned.values()))
 
-    async def _measure(self, models: Sequence[TunedModel]) -> Measured:
-        if not models:
+    async def _measure(self, due: Sequence[TunedModel], models: Sequence[TunedModel]) -> Measured:
+        """Measure those of all models that are due."""
+        if not due:
             return {}
+        rest = _pods(models) - _pods(due)
         try:
             with self._metrics.prometheus_query_seconds.time(), self._traces.span("measure"):
                 async with asyncio.timeout(self._timing.max_fetch):
-                    return await self._source.fetch(self._lookback())
+                    return await self._source.fetch(self._lookback(), resting=rest)
         except MetricsError as error:
             found = error
         except TimeoutError:
@@ -229,7 +275,7 @@ class TuningLoop:
 
     def _lookback(self) -> float:
         """Seconds back to the oldest sample that a window still needs, bounded because answers are large."""
-        longest = self._timing.max_sample_age + 2 * self._timing.tick
+        longest = self._timing.max_sample_age + (1 + self._between) * self._timing.tick
         needed = [t.tuner.measured_until for t in self._tuned.values() if t.tuner is not None]
         oldest = min((at for at in needed if at is not None), default=None)
         if oldest is None:
@@ -247,6 +293,7 @@ class TuningLoop:
             except Exception as error:  # supervision: one model's defect must not stop the others
                 log.exception("tick of %s failed", tuned.model.key)
                 self._metrics.tuning_failures.inc()
+                tuned.pace = Pace()
                 tuned.failures += 1
                 if tuned.failures > _PASSING_FAILURES:
                     now = self._clock()
@@ -258,6 +305,9 @@ class TuningLoop:
         if tuner is None:
             return
         outcome = await tuner.tick(tuned.model, measured, now=self._clock())
+        if self._tuned.get(tuned.model.uid) is not tuned:
+            return  # the model is gone
+        tuned.pace = tuned.pace.after(outcome)
         before = tuned.reported
         tuned.reported = report(outcome, before)
         tuned.writes.emit(tuned.model, events(outcome, before=before, after=tuned.reported))
@@ -283,11 +333,17 @@ class TuningLoop:
             writes.emit(model, [event])
 
         store = TunerStore(self._api_server, self._timing, self._clock(), warn)
-        writes = WriteQueue(self._api_server, store, timeout_seconds=self._timing.write)
+        writes = WriteQueue(
+            self._api_server,
+            store,
+            turns=self._turns,
+            timeout_seconds=self._timing.write,
+            numbers_interval=lambda: numbers_interval(len(self._tuned)),
+        )
         return _Tuned(model, TunerReport.continued(model.status), store, writes)
 
     async def _close_all(self) -> None:
-        closing = (self._renew_all(), *(self._close(tuned) for tuned in self._tuned.values()))
+        closing = (self._renew_last(), *(self._close(tuned) for tuned in self._tuned.values()))
         try:
             async with asyncio.timeout(self._timing.stop):
                 failures = await asyncio.gather(*closing, return_exceptions=True)
@@ -297,21 +353,36 @@ class TuningLoop:
         for failure in filter(None, failures):
             log.warning("a tuner state was not written: %s", failure)
 
-    async def _renew_all(self) -> None:
+    async def _renew_last(self) -> None:
         """Renew all pushes, because the next leader takes a while until it pushes.
 
         It ends in time whatever engines do, so that the writes and the end of the process are not late.
         """
-        slots = asyncio.Semaphore(_MODELS_AT_ONCE)
-
-        async def renew(tuned: _Tuned) -> None:
-            async with slots:
-                if tuned.tuner is not None:
-                    await tuned.tuner.renew(tuned.model)
-
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.last_renewals):
-                await asyncio.gather(*(renew(tuned) for tuned in self._tuned.values()))
+                await self.renew(older=float("-inf"))
+                await self._renewals.ended()
+
+    async def renew(self, *, older: float) -> None:
+        """Renew each schedule that was confirmed at least so many seconds ago."""
+        await self._renew(list(self._tuned.values()), older=older)
+
+    async def _renew(self, models: Sequence[_Tuned], *, older: float) -> None:
+        slots = asyncio.Semaphore(_MODELS_AT_ONCE)
+
+        async def renew_one(tuned: _Tuned, tuner: ModelTuner) -> None:
+            renewed = False
+            try:
+                async with slots:
+                    renewed = await tuner.renew(tuned.model, older=older)
+            except Exception:  # supervision: the next tick renews it
+                log.exception("the renewal of %s failed", tuned.model.key)
+            if not renewed:
+                tuned.pace = Pace()
+
+        known = [(tuned, tuned.tuner) for tuned in models if tuned.tuner is not None]
+        due = [(tuned, tuner) for tuned, tuner in known if tuner.renewal_due(tuned.model, older=older)]
+        await self._renewals.run({tuned.model.uid: partial(renew_one, tuned, tuner) for tuned, tuner in due})
 
     async def _close(self, tuned: _Tuned) -> None:
         tuned.store.stop()
@@ -321,9 +392,15 @@ class TuningLoop:
 
     def _forget_gone(self, models: Sequence[TunedModel]) -> None:
         present = {model.uid for model in models}
+        self._rounds.keep(present)
+        self._renewals.keep(present)
         for uid in self._tuned.keys() - present:
             gone = self._tuned.pop(uid)
             self._cpu.forget(uid)
             gone.store.stop()
             gone.writes.stop()
             self._metrics.tuning.forget(gone.model.key)
+
+
+def _pods(models: Sequence[TunedModel]) -> set[PodKey]:
+    return {PodKey(model.namespace, pod.name) for model in models for pod in model.pods}

@@ -26,8 +26,10 @@ class IdleDrafterOverhead:
     """Log of the step time at K=0 with a drafter over that without one."""
 
     mean: Log
-    variance: Variance
+    variance: Variance  # of the measurement
     measured_at: UnixSeconds | None = None  # of the newest measurement; None: a prior
+    between_pods: Variance = 0.0
+    """That pods of equal launches differ as well, which no measurement of other pods can take away."""
 
     @classmethod
     def prior(cls, estimation: Estimation) -> IdleDrafterOverhead:
@@ -36,8 +38,13 @@ class IdleDrafterOverhead:
 
     @property
     def deviation(self) -> float:
-        """Standard error."""
+        """Standard error of the measurement, which more of it reduces."""
         return sqrt(self.variance)
+
+    @property
+    def error(self) -> float:
+        """Standard error in all."""
+        return sqrt(self.variance + self.between_pods)
 
     def at(self, now: float, estimation: Estimation) -> IdleDrafterOverhead:
         """Return the estimate with the error that its age gives."""
@@ -45,11 +52,11 @@ class IdleDrafterOverhead:
             return self
         left = 0.5 ** (max(0.0, now - self.measured_at) / estimation.tax_half_life_seconds)
         prior = estimation.k0_tax_deviation**2
-        return IdleDrafterOverhead(
-            self.mean, prior + (min(self.variance, prior) - prior) * left, self.measured_at
-        )
+        return replace(self, variance=prior + (min(self.variance, prior) - prior) * left)
 
-    def after(self, differences: Array, errors: Array, now: float) -> IdleDrafterOverhead:
+    def after(
+        self, differences: Array, errors: Array, now: float, *, between_pods: float
+    ) -> IdleDrafterOverhead:
         """Update by comparisons at several points (generalised least squares).
 
         differences: [n], estimated log step time at K=0 with a drafter minus the one measured without.
@@ -58,7 +65,7 @@ class IdleDrafterOverhead:
         weights = np.linalg.solve(errors, np.ones(len(differences)))
         precision = 1 / max(self.variance, 1e-12) + float(weights.sum())
         total = self.mean / max(self.variance, 1e-12) + float(weights @ differences)
-        return IdleDrafterOverhead(total / precision, 1 / precision, now)
+        return IdleDrafterOverhead(total / precision, 1 / precision, now, between_pods)
 
     def measured(self, estimation: Estimation) -> bool:
         """Return True if its error is clearly smaller than the prior's."""

@@ -9,6 +9,7 @@ from math import exp, sqrt
 import numpy as np
 
 from outrider.api.drafting import MAX_K
+from outrider.tuning import k0_comparison
 from outrider.tuning.estimate.acceptance import Profile
 from outrider.tuning.estimate.collapse import Drafts, first_position, has_collapsed
 from outrider.tuning.estimate.followed import Followed
@@ -92,12 +93,17 @@ def learn_overhead(context: TickContext) -> TickContext:
     if comparison is None or comparison.over(now):
         comparison = Comparison(overhead)
     comparison = comparison.plus([ObservedCell.of(row, pace=0.0) for row in rows], now, estimation)
-    cells, pods = comparison.cells, context.state.learning.pods
+    cells, learning = comparison.cells, context.state.learning
     expected = predicted_steps(context, cells)
-    between_pods = sum(p.mean**2 for p in pods.values()) / max(len(pods), 1)
-    errors = expected.covariance + between_pods
-    errors += np.diag(noise_variances(cells, estimation, noise=context.noise, now=now))
-    found = comparison.before.after(expected.means - [cell.log_step for cell in cells], errors, now)
+    noise = np.diag(noise_variances(cells, estimation, noise=context.noise, now=now))
+    differences = expected.means - [cell.log_step for cell in cells]
+    sides = 1 / max(len(learning.pods), 1) + 1 / len({row.pod for row in rows})
+    found = comparison.before.after(
+        differences,
+        expected.covariance + noise,
+        now,
+        between_pods=sides * learning.pod_variance(estimation),
+    )
     if found.measured(estimation) and found.variance < overhead.variance:
         canary = replace(canary, overhead=found)
     return context.with_state(replace(context.state, canary=replace(canary, comparison=comparison)))
@@ -106,10 +112,11 @@ def learn_overhead(context: TickContext) -> TickContext:
 def keep_ledger(context: TickContext) -> TickContext:
     """Book the gain of the K that ran over the static schedule, by the estimates of both.
 
-    Probes of K=0 for a comparison with a launch without a drafter are not a choice, so they do not count.
+    Probes of K=0 for the comparison with a launch without a drafter are not chosen, so they do not count.
+    Their time does, as if the rest of the tick had filled it.
     """
     state = context.state
-    compared = context.readings.bin is not None and context.compares
+    compared = context.readings.bin is not None and k0_comparison.is_open(context)
     rows = [
         row
         for row in context.readings.rows
@@ -118,15 +125,30 @@ def keep_ledger(context: TickContext) -> TickContext:
     total = sum(row.seconds for row in rows)
     if total <= 0:
         return context
-    gain = k0 = 0.0
+    gain = drafting = error = 0.0
     for index in sorted({row.bin for row in rows}):
-        of_bin = [row for row in rows if row.bin == index]
+        of_bin, posterior = [row for row in rows if row.bin == index], context.posteriors[index]
         share = sum(row.seconds for row in of_bin) / total
-        gain += share * _gain_over_static(of_bin, context.posteriors[index], context)
-        k0 += sum(row.seconds for row in of_bin if row.k == 0) / total
-    seconds = total / len({row.pod for row in rows})
-    ledger = state.fallback.ledger.after(gain, k0=k0, seconds=seconds, safety=context.policy.safety)
+        gain += share * _gain_over_static(of_bin, posterior, context)
+        more, its_error = _gain_over_k0(of_bin, posterior, context)
+        drafting, error = drafting + share * more, error + share * its_error
+    seen = context.readings.rows
+    seconds = sum(row.seconds for row in seen) / len({row.pod for row in seen})
+    safety = context.policy.safety
+    ledger = state.fallback.ledger.after(gain, drafting=(drafting, error), seconds=seconds, safety=safety)
     return context.with_state(replace(state, fallback=replace(state.fallback, ledger=ledger)))
+
+
+def _gain_over_k0(rows: Sequence[Reading], posterior: Posterior, context: TickContext) -> tuple[float, float]:
+    """log of the value of the K that ran over that of K=0, and its standard error. rows: of one batch bin."""
+    if 0 not in posterior.candidates:
+        return 0.0, 0.0
+    if context.readings.survival is not None:
+        found = posterior.followed_gain(Followed.of(rows[0].bin, posterior.candidates, rows), 0)
+        return found or (0.0, 0.0)
+    total = sum(row.seconds for row in rows)
+    gains = [(row.seconds / total, *posterior.gain(row.k, 0)) for row in rows]
+    return sum(share * gain for share, gain, _ in gains), sum(share * error for share, _, error in gains)
 
 
 def _gain_over_static(rows: Sequence[Reading], posterior: Posterior, context: TickContext) -> float:
@@ -335,15 +357,16 @@ def _follow_mean_acceptance(
     """Take the acceptance that engines averaged over engine time, since they draft where drafts pay.
 
     So the history is that mean. A collapse has to show in the newest drafts and in the mean: where texts
-    alternate within seconds, the mean stays.
+    alternate within seconds, the mean stays. A mean that falls slowly while drafts fail does not join the
+    history, else a short history would fall with it.
     """
     history, mean = _history(learning), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
     learning = replace(learning, profile=Profile.of_survival(survival, _FOLLOWED_DRAFTS))
-    learning = _with_history(learning, mean, seconds, policy.estimation)
     if newest.drafted <= 0:
         return learning
-    fallen = history.drafted > 0 and mean.rate < _FALLEN_RATIO * history.rate
-    collapsed = fallen and has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
+    fail = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
+    learning = _with_history(learning, Drafts(0.0, 0.0) if fail else mean, seconds, policy.estimation)
+    collapsed = fail and mean.rate < _FALLEN_RATIO * history.rate
     return replace(learning, collapsed=learning.collapsed + 1 if collapsed else 0)
 
 

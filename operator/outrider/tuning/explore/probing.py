@@ -16,6 +16,7 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Probe, Proposal, Slice
 from outrider.tuning.explore import probe_plan
+from outrider.tuning.k0_comparison import plan_comparison
 from outrider.tuning.state import TunerState
 from outrider.tuning.tick_context import TickContext
 
@@ -68,7 +69,7 @@ def plan_probes(context: TickContext) -> Proposal:
         return context.hold(veto.reason, veto.sentence)
     length = _probe_seconds(context)
     room = _room(context, length)
-    comparisons, context = _comparisons(context, length, room)
+    comparisons, context = plan_comparison(context, length, room)
     planned = _plan(context, length, room - comparisons * length)
     ks = (0,) * comparisons + planned.ks
     if not planned.ks:
@@ -96,25 +97,6 @@ def _most_informative(context: TickContext) -> int:
     worth = probe_plan.worth_of_measuring(posterior, allowed, terms)
     k = max(equals, key=lambda k: (worth[k], -k))
     return k if worth[k] > worth[now] + policy.choice.min_gain else now
-
-
-def _comparisons(context: TickContext, length: float, room: float) -> tuple[int, TickContext]:
-    """Return the number of probes of K=0 for a canary, and the context with the rest of their budget.
-
-    If drafting pays, K=0 hardly runs, and other probes go to a K that is nearly as good as the one in force.
-    But a canary loses the gain of drafting on its traffic for as long as it stays. So K=0 has its own budget
-    meanwhile: the sooner the overhead is known, the less both cost together. An unused budget accumulates for
-    one probe at most. Pods drift, so several probes in a row would only measure the same minute.
-
-    length: of a probe, in seconds. room: seconds that probes may take until the next tick.
-    """
-    count, credit = 0, 0.0
-    if context.compares and context.bin_state.k != 0:
-        earned = context.policy.relaunch.canary_share * context.tick_seconds
-        credit = min(context.state.budget.comparison_credit, length) + earned
-        count = int(min(credit, room) / length)
-    budget = replace(context.state.budget, comparison_credit=credit - count * length)
-    return count, context.with_state(replace(context.state, budget=budget))
 
 
 def _settled(context: TickContext, *, may_continue: bool) -> Proposal:

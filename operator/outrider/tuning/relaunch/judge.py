@@ -20,7 +20,7 @@ from outrider.tuning.relaunch import messages
 from outrider.tuning.relaunch.drafter_trial import on_trial, without_trial
 from outrider.tuning.relaunch.inputs import RelaunchInput, Verdict, with_contrast
 from outrider.tuning.relaunch.state import LaunchGain, Refused, RelaunchState
-from outrider.tuning.without_drafter import over_no_drafter
+from outrider.tuning.without_drafter import hoped_gain, over_no_drafter
 from outrider_protocol.schedule import Schedule
 
 
@@ -262,13 +262,15 @@ def _structural(
     if inputs.limits.structural_off is StructuralOff.NEVER:
         return None
     if wanted is Structural.OFF and state.order.launch.drafter:
-        idle = messages.drafter_idle(outlook.k0_duty, policy.safety.ledger_seconds, outlook.overhead)
-        return _Wish(
-            Launch(drafter=False), LaunchReason.DRAFTER_IDLE, idle, outlook.overhead.mean, wait=interval
-        )
+        gain, seconds = -outlook.drafting, policy.safety.ledger_seconds
+        lost = messages.drafting_lost(gain, outlook.drafting_error, seconds, outlook.overhead)
+        return _Wish(Launch(drafter=False), LaunchReason.DRAFTER_IDLE, lost, gain, wait=interval, proved=True)
     if wanted is Structural.ON and not state.order.launch.drafter:
         gain, error = over_no_drafter(outlook.posterior, outlook.overhead)
-        pays = messages.drafter_would_pay(outlook.posterior.batch_size, gain, error)
+        batch = outlook.posterior.batch_size
+        pays = messages.drafter_would_pay(batch, gain, error)
+        if gain <= policy.choice.min_gain:
+            pays, gain = messages.drafter_may_pay(batch, gain, error), hoped_gain(gain, error)
         back = state.before if state.before.drafter else Launch()
         wait = _back_off(inputs, state, policy.relaunch)
         return _Wish(back, LaunchReason.DRAFTER_WOULD_PAY, pays, gain, wait=wait)

@@ -121,7 +121,7 @@ def unavailable(refusal: str) -> str:
 
 def overhead_costs(overhead: IdleDrafterOverhead) -> str:
     """The overhead of the idle drafter."""
-    return f"the idle drafter costs {_percent(overhead.mean, overhead.deviation)} at K=0"
+    return f"the idle drafter costs {_percent(overhead.mean, overhead.error)} at K=0"
 
 
 def slower(k: int, old: int, loss: float, error: float, batch: float) -> str:
@@ -132,10 +132,10 @@ def slower(k: int, old: int, loss: float, error: float, batch: float) -> str:
     )
 
 
-def drafter_idle(k0_duty: float, of_seconds: float, overhead: IdleDrafterOverhead) -> str:
-    """The sentence for an idle drafter. k0_duty: ratio of the time with K=0."""
-    duty = f"K was 0 for {100 * k0_duty:.0f} % of the last {of_seconds / 60:.0f} min"
-    return f"{duty}, and {overhead_costs(overhead)}."
+def drafting_lost(gain: float, error: float, of_seconds: float, overhead: IdleDrafterOverhead) -> str:
+    """The sentence for a drafter that does not pay. gain: log, of a launch without a drafter."""
+    lost = f"a launch without a drafter would have been {_percent(gain, error)} faster"
+    return f"In the last {of_seconds / 60:.0f} min {lost}; {overhead_costs(overhead)}."
 
 
 def drafter_would_pay(batch: float, gain: float, error: float) -> str:
@@ -143,6 +143,14 @@ def drafter_would_pay(batch: float, gain: float, error: float) -> str:
     return (
         f"The engines run without a drafter; at batch {batch:.0f} drafting would gain "
         f"{100 * expm1(gain):+.0f} % ± {100 * error:.0f} %."
+    )
+
+
+def drafter_may_pay(batch: float, gain: float, error: float) -> str:
+    """The sentence for a launch without a drafter at a load where drafts were not measured."""
+    return (
+        f"The engines run without a drafter, and drafts were not measured near batch {batch:.0f}; "
+        f"drafting may gain {100 * expm1(gain):+.0f} % ± {100 * error:.0f} %."
     )
 
 
