@@ -15,6 +15,8 @@ GROUPS := $(OUTRIDER_CACHE)/build/leaderworkerset-0.9.0/manager
 KEDA := $(OUTRIDER_CACHE)/build/keda-2.21.0/keda
 # CNCF Distribution, for the page that begins with `docker push`.
 REGISTRY := $(OUTRIDER_CACHE)/build/registry-3.0.0/registry
+# A controller in Go, with which `make bench-scale-reference` compares.
+REFERENCE := $(OUTRIDER_CACHE)/build/scale-reference/reference
 # The load generator of `outrider bench`, on top of the engine's environment, which has torch for it.
 GUIDELLM := $(OUTRIDER_CACHE)/build/guidellm-0.8.1/guidellm
 UP := python3 tests/environment/up.py
@@ -31,7 +33,7 @@ demo: cluster ## Set everything up and watch a model being retuned live. ARGS="-
 	$(RUN) python -m examples.demo $(ARGS)
 
 test: ## Set everything up and run every check and every test; ends with the minutes of each part
-	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-attack test-faults test-contract test-cluster
+	+@MAKE="$(MAKE)" python3 tests/environment/timed.py cluster check unit test-attack+test-faults+test-contract test-cluster
 
 test-attack: ## The operator under the chart's memory limit, while one tenant sends the most expensive input. ARGS="-k labelled" and the like
 	$(RUN) pytest tests/attack $(ARGS)
@@ -43,9 +45,9 @@ test-faults: ## The operator killed and answered wrongly, a sample of `make faul
 	@$(UP_TO_API_SERVER)
 	$(RUN) pytest tests/faults -m "not nightly" $(ARGS)
 
-faults: ## Kill the operator at every call of a model's life, and answer it wrongly; two hours, no cluster. ARGS="-k soak --soak-minutes 10" and the like
+faults: ## Kill the operator at every call of a model's life, and answer it wrongly; half an hour, no cluster. ARGS="-k soak --soak-minutes 10" and the like
 	@$(UP_TO_API_SERVER)
-	$(RUN) pytest tests/faults $(ARGS)
+	$(RUN) pytest tests/faults --numprocesses 2 --dist worksteal $(ARGS)
 
 test-contract: ## The plugin in real vLLM; needs no cluster. ARGS="-k push" and the like
 	@$(UP) --until "sglang environment"
@@ -55,8 +57,11 @@ test-nightly: ## The V2 runner at length, by Triton's interpreter, and the end o
 	@$(UP) --until "sglang environment"
 	$(RUN) pytest tests/contract -m nightly $(ARGS)
 
+# kubectl and helm run for a tenth of a second, a fifth of it for garbage collection.
+test-cluster: export GOGC := off
+test-cluster: export GOMEMLIMIT := 256MiB
 test-cluster: ## The tests of a cluster that `make cluster` brought up
-	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 3
+	$(RUN) pytest tests/cluster -m "not alone" --numprocesses 5
 	$(RUN) pytest tests/cluster -m alone
 
 test-lifecycle: $(HELM3) $(OLDEST) $(GROUPS) $(REGISTRY) ## Upgrades with Helm 3 and 4, the oldest Kubernetes, lost machines, several nodes, a fresh machine; an hour. ARGS="-k helm3" and the like
@@ -222,6 +227,15 @@ bench-ends: cluster ## End pods while clients keep connections open, and count l
 
 bench-scale: cluster ## One operator with many models: CPU, memory, delays. ARGS="--models 30,100"
 	$(RUN) python -m tests.bench.scale $(ARGS)
+
+bench-scale-reference: $(REFERENCE) ## Creation by a controller in Go with the same writes, to compare. ARGS="--models 30,100"
+	@$(UP_TO_API_SERVER)
+	$(RUN) python -m tests.bench.scale --reference $(REFERENCE) $(ARGS)
+
+$(REFERENCE): tests/bench/scale/go/main.go tests/bench/scale/go/go.mod
+	mkdir -p $(@D)
+	cd $(<D) && PATH="$(PATH):/usr/local/go/bin" CGO_ENABLED=0 \
+	  go build -buildvcs=false -trimpath -ldflags "-s -w" -o $@ .
 
 gpu-check: ## What only a GPU can show, in 20 minutes, as one page in out/gpu. ARGS="--engine cpu" for a dry run; exit code 2 without a GPU
 	@$(UP) --until workspace

@@ -31,6 +31,8 @@ class OpenEngine(FakeEngine):
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/metrics":
             self.scrapes += 1
+            if self.hangs:
+                await asyncio.sleep(60)
             return web.Response(text=self.metrics)
         self.asked += 1
         return await super().handle(request)

@@ -88,6 +88,11 @@ class Operator:
         """Count from what it takes now."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
+    def metric(self, name: str) -> float:
+        """A metric without labels of its own."""
+        lines = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=10.0).text.splitlines()
+        return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
     def assert_alive_within_its_memory(self, what: str) -> None:
         """It runs, and never took more than the limit."""
         assert self.process.poll() is None, f"{what}: it ended\n{self.log.read_text()[-3000:]}"

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from outrider.cluster.term_lock import LEASE_SECONDS
 from outrider.plan.names import MODEL_LABEL
 from tests.attack.engines import PAGE, serving_engines
 from tests.attack.room import HEALTHY, Operator, Room, prepare
@@ -85,6 +86,25 @@ def test_a_page_of_metrics_with_a_number_of_400_digits(room: Room, operator: Ope
         eventually("it is scraped", lambda: engine.scrapes >= 3)
 
 
+def test_fifty_silent_pods_of_one_tenant(room: Room, operator: Operator) -> None:
+    """Ticks of the healthy model continue while requests to the silent pods wait for their timeout."""
+    with unharmed(room, operator, "50 silent engines"):
+        room.create_model(a_model("silent", replicas=50))
+        silent = room.at_once(lambda number: room.start_engine("silent", f"silent-{number}"), range(50))
+        eventually("they are tuned", lambda: all(engine.puts for engine in silent))
+        for engine in silent:
+            engine.hangs = True
+        (healthy,) = room.healthy
+        eventually("they are late", lambda: operator.metric("outrider_operator_late_models") == 1)
+        before = healthy.scrapes, sum(engine.scrapes for engine in silent)
+        eventually("the healthy one is measured", lambda: healthy.scrapes >= before[0] + 20)
+        scrapes = (sum(engine.scrapes for engine in silent) - before[1]) / len(silent)
+        assert scrapes <= 13, "one request at a time, for 3 s of ticks of 2 s"
+        for engine in silent:
+            engine.hangs = False
+        eventually("they are tuned again", lambda: operator.metric("outrider_operator_late_models") == 0)
+
+
 def test_a_selector_that_takes_a_pattern_long(room: Room, operator: Operator) -> None:
     owner = {
         "apiVersion": "outrider.dev/v1alpha1",
@@ -102,6 +122,7 @@ def test_a_selector_that_takes_a_pattern_long(room: Room, operator: Operator) ->
 
 
 def test_a_flood_of_readers_of_the_metrics(room: Room, operator: Operator) -> None:
+    """For longer than a leader that renews nothing stays one."""
     url = f"http://127.0.0.1:{operator.port}/metrics"
 
     async def read_for(seconds: float) -> None:
@@ -117,7 +138,7 @@ def test_a_flood_of_readers_of_the_metrics(room: Room, operator: Operator) -> No
                 await asyncio.sleep(0.1)
 
     with unharmed(room, operator, "200 readers of /metrics"), pytest.raises(TimeoutError):
-        asyncio.run(read_for(20.0))
+        asyncio.run(read_for(LEASE_SECONDS + 1.0))
 
 
 def test_850_pods_of_one_tenant(room: Room, operator: Operator) -> None:

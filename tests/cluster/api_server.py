@@ -1,4 +1,4 @@
-"""Reads of the API server on a connection that stays open.
+"""Questions to the API server on a connection that stays open.
 
 Tests that wait look several times a second, and a kubectl that starts anew takes a tenth of a second of a
 core for each look.
@@ -6,6 +6,8 @@ core for each look.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -88,15 +90,32 @@ def read_if_there(path: str) -> str | None:
     return text if status == HTTPStatus.OK else None
 
 
-def _ask(path: str, seconds: float, query: dict[str, str]) -> tuple[int, str]:
+def refusal_of(manifest: Mapping[str, object], where: str) -> str | None:
+    """Ask only, as `kubectl apply --dry-run=server` does: what the API server says to a new model.
+
+    None: it admits the model. where: its namespace.
+    """
+    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    body = json.dumps(manifest).encode()
+    status, text = _ask(MODELS.path(where, None), _SECONDS, query, method="POST", body=body)
+    return None if status == HTTPStatus.CREATED else str(json.loads(text)["message"])
+
+
+def _ask(
+    path: str, seconds: float, query: dict[str, str], *, method: str = "GET", body: bytes | None = None
+) -> tuple[int, str]:
     api = _connection()
     url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
     headers = {each["key"]: each["value"] for each in api.configuration.auth_settings().values()}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     pool = api.rest_client.pool_manager
     try:
-        answer: HTTPResponse = pool.request("GET", url, headers=headers, timeout=seconds, retries=_AGAIN)
+        answer: HTTPResponse = pool.request(
+            method, url, headers=headers, timeout=seconds, retries=_AGAIN, body=body
+        )
     except HTTPError as error:
-        raise ApiServerError(f"GET {path}: {error}") from error
+        raise ApiServerError(f"{method} {path}: {error}") from error
     return answer.status, answer.data.decode()
 
 

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cluster.api_server import read
 from tests.cluster.kubectl import Object, kubectl, namespace, wait_for
 
-TOKENS = 24
+TOKENS = 12
 HELD_AT_TWO: Object = {
     "method": "eagle3",
     "drafter": {"uri": "pvc://tiny-models/eagle3"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,10 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TINY = "tiny-draft-model.yaml"
 TWIN = "twin-h100.yaml"
 """Engines that compute nothing, take the time of a GPU, and start in a third of the time."""
+VLLM_CACHE = "/opt/vllm/cache"
+"""In the volume with vLLM: what it learnt of the tiny models' classes. Pods keep no cache of their own."""
+TIME_FACTOR = 3
+"""On their step times: each step costs CPU time for its tokens on their way to the client."""
 
 _KINDS = "deployments,replicasets,pods,services,serviceaccounts,configmaps,secrets"
 
@@ -35,17 +40,36 @@ Deploy = Callable[[Manifest, str], Manifest]
 """Applies a manifest under another name; the model is gone when the test is over."""
 
 
+PUNCTUAL = "150m"
+"""CPU request of a stand-in whose tuner must learn: it teaches no engine whose steps are late at random."""
+
+
 def read_example(name: str = TINY) -> Manifest:
-    """An example, in the namespace of the tests."""
+    """An example, in the namespace of the tests. It asks for little CPU: five workers share two cores."""
     manifest: Manifest = yaml.safe_load((EXAMPLES / name).read_text())
     manifest["metadata"]["namespace"] = namespace()
+    manifest["spec"]["resources"]["requests"]["cpu"] = "60m"
+    (engine,) = manifest["spec"]["podTemplate"]["spec"]["containers"]
+    engine["env"].append({"name": "VLLM_CACHE_ROOT", "value": VLLM_CACHE})
     return manifest
 
 
-def read_twin() -> Manifest:
-    """The example of the stand-in, small enough for several on a node that has two cores."""
+def read_light() -> Manifest:
+    """The tiny example with the target as it was trained, for tests that measure nothing."""
+    manifest = read_example()
+    manifest["spec"]["model"]["uri"] = "pvc://tiny-models/light"
+    return manifest
+
+
+def read_twin(*, time_factor: float = TIME_FACTOR, cpu: str = "50m") -> Manifest:
+    """The example of the stand-in, small and slow enough for several on a node that has two cores.
+
+    cpu: request. It is the pod's weight among others; see `PUNCTUAL`.
+    """
     manifest = read_example(TWIN)
-    manifest["spec"]["resources"]["requests"]["cpu"] = "50m"
+    manifest["spec"]["resources"]["requests"] = {"cpu": cpu, "memory": "512Mi"}
+    variable = simulation(manifest)
+    variable["value"] = json.dumps(json.loads(variable["value"]) | {"time_factor": time_factor})
     return manifest
 
 

@@ -13,15 +13,15 @@ ENGINES = ("real", "twin", "none")
 """Real vLLM that computes; real vLLM that computes nothing and takes a GPU's time; no engine comes up."""
 HERE = Path(__file__).parent
 LONGEST = (
-    *("pair/own", "pair", "test_verify_command.py", "test_relaunch.py", "commands", "test_canary.py"),
-    *("test_dashboard.py", "test_latency_targets.py", "test_verification.py", "test_v2.py"),
-    *("test_autoscaling.py", "test_injected.py", "test_annotations.py", "test_tutorial.py", "test_twin.py"),
-    *("test_rollouts.py", "test_alternating_text.py", "test_weights.py", "test_running_pods.py"),
-    *("test_sglang.py", "test_inference_pool.py", "test_bad_input.py"),
+    *("pair/own", "pair", "test_sglang.py", "test_latency_targets.py", "test_canary.py", "commands"),
+    *("test_injected.py", "test_relaunch.py", "test_dashboard.py", "test_v2.py", "test_autoscaling.py"),
+    *("test_verification.py", "test_alternating_text.py", "test_tutorial.py"),
+    *("test_running_pods.py", "test_weights.py", "test_inference_pool.py"),
+    *("test_bad_input.py", "test_gitops.py"),
 )
 """What starts engines, or waits: it begins first, so that no worker is left with it at the end.
 
-Commands measure, and the first minute, in which five engines start at once, is a bad one for that.
+Commands measure, and the first minute, in which many engines start at once, is a bad one for that.
 """
 
 

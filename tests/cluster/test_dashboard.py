@@ -1,4 +1,7 @@
-"""Dashboard and alerts against the real Prometheus: under load every panel has data, and no alert fires."""
+"""A simulated H100 that the operator tunes, on the dashboard and in the alerts of the real Prometheus.
+
+Under load every panel has data, and no alert fires. In this order.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ import pytest_asyncio
 from charts.dashboard import ROWS
 from charts.grafana import Query
 from tests.cluster.alerts import BROKEN, alerts, ask, held, knowing_broken_text, wait_until_held
-from tests.cluster.kubectl import Object, has_condition, wait_for
-from tests.cluster.models import deploying, k_in_force, model, read_twin
-from tests.cluster.operator_pod import without_operator
+from tests.cluster.kubectl import Object, has_condition, list_objects, wait_for
+from tests.cluster.models import PUNCTUAL, deploying, k_in_force, model, read_twin, speculation
 from tests.cluster.sending import Sender, sending_to
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin", "tuned")]
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin
 NAME, LOST = "seen", "lost"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
 KEPT_BY_EVERY_K = {"interTokenLatency": {"limit": "1s"}, "timeToFirstToken": {"limit": "1m"}}
-SECONDS = 180.0
+SECONDS, TUNED_SECONDS = 180.0, 120.0
 WITHOUT_DATA = {
     "Trimmed drafts",
     "Acceptance by LoRA adapter",
@@ -50,7 +52,7 @@ def filled(query: Query) -> str:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sender() -> AsyncIterator[Sender]:
     """A model whose table begins without drafts, so that the tuner has something to do, and its client."""
-    manifest = knowing_broken_text(read_twin())
+    manifest = knowing_broken_text(read_twin(time_factor=2, cpu=PUNCTUAL))
     manifest["spec"]["speculation"]["schedule"] = NO_DRAFTS
     manifest["spec"]["speculation"].setdefault("tuning", {})["slo"] = KEPT_BY_EVERY_K
     with deploying() as deploy:
@@ -83,6 +85,41 @@ def degraded() -> Object | None:
 @pytest.mark.engine("none", "its image is missing")
 async def test_a_model_that_needs_a_person_is_seen_once(lost: Object) -> None:
     assert len(lost["status"]) == 1
+
+
+@pytest.mark.usefixtures("sender")
+async def test_step_times_are_known_before_the_load() -> None:
+    """Engines measure them before they serve; the operator keeps them and says so."""
+
+    def has_a_map(seen: Object | None) -> bool:
+        return "stepTimeProfile" in speculation(seen)
+
+    seen = wait_for("a map of step times", lambda: model(NAME), has_a_map, seconds=60)
+    assert "cells, measured by" in str(seen)
+
+
+async def test_the_tuner_finds_that_an_h100_gains_from_drafts(sender: Sender) -> None:
+    sent = await sender.send_until(lambda: k_in_force(model(NAME), 8) > 0, 8, TUNED_SECONDS)
+    assert (sent.failed, sent.errors) == (0, ())
+    assert k_in_force(model(NAME), 8) > 0
+
+
+async def test_the_pod_reports_how_late_it_was(sender: Sender) -> None:
+    before = await lateness(sender)
+    await sender.send(streams=8, seconds=10)
+    after = await lateness(sender)
+    scheduled, lost = (after[name] - before[name] for name in ("scheduled", "lost"))
+    print(f"{scheduled:.1f} s by the table, {lost / scheduled:.3%} more in truth")
+    assert scheduled > 5
+    assert lost >= 0
+
+
+async def lateness(sender: Sender) -> dict[str, float]:
+    """The engine's counters of its lateness."""
+    (pod,) = list_objects("pods", selector=f"outrider.dev/model={NAME}")
+    port = "8000"
+    path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}:{port}/proxy/outrider/twin/v1"
+    return await sender.cluster.get_raw(path)
 
 
 async def test_every_query_of_the_dashboard_has_data_under_load(sender: Sender) -> None:
@@ -127,10 +164,11 @@ async def test_drafts_that_all_fail_are_seen_although_the_tuner_turns_them_off(s
     """Its history is that of the load before."""
     alert = "OutriderAcceptanceCollapsed"
     assert held(alert, model=NAME) == []
+    await sender.send_until(lambda: k_in_force(model(NAME), 8) > 0, 8, SECONDS)
 
     async with sender.holding(8, text=BROKEN):
         wanted = {"model_namespace": "default", "model": NAME}
-        await asyncio.to_thread(wait_until_held, alert, wanted, seconds=90, model=NAME)
+        await asyncio.to_thread(wait_until_held, alert, wanted, seconds=SECONDS, model=NAME)
         await asyncio.to_thread(
             wait_for, "turned off", lambda: model(NAME), lambda seen: not k_in_force(seen, 8), seconds=60
         )
@@ -145,16 +183,3 @@ async def test_the_alert_about_it_goes_with_the_model(lost: Object) -> None:  # 
     """The expression looks back two minutes, so that a change of leaders does not end an alert. Most of them
     are over by now."""
     wait_for("it is over", degraded, lambda seen: seen is None, seconds=180)
-
-
-@pytest.mark.alone("the operator goes")
-async def test_a_missing_leader_is_seen() -> None:
-    expression = alerts()["OutriderLeaderAbsent"]
-
-    def absent() -> Object | None:
-        found = ask(expression)
-        return {"status": found} if found else None
-
-    with without_operator():
-        wait_for("the alert sees it", absent, lambda seen: seen is not None, seconds=60)
-    wait_for("it is over", absent, lambda seen: seen is None, seconds=60)

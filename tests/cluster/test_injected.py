@@ -19,7 +19,8 @@ from tests.cluster.kubectl import (
     patch,
     wait_for,
 )
-from tests.cluster.models import deploying, in_force, model, read_example
+from tests.cluster.models import deploying, in_force, model, read_light
+from tests.cluster.outrider_cli import has_no_override, outrider
 from tests.environment.place import PLUGIN_IMAGE, STOCK_IMAGE
 
 pytestmark = pytest.mark.engine("real", "stock")
@@ -44,7 +45,7 @@ except OSError:
 @pytest.fixture(scope="module")
 def pod() -> Iterator[Object]:
     """The pod of a stock engine, ready."""
-    manifest = read_example()
+    manifest = read_light()
     manifest["spec"]["engine"] |= {"image": STOCK_IMAGE, "plugin": "Injected"}
     manifest["spec"]["speculation"]["tuning"] = {"mode": "Off", "sweep": "Never"}
     with deploying() as deploy:
@@ -112,9 +113,21 @@ def test_an_edited_schedule_is_in_force_without_a_restart(pod: Object) -> None:
     assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
 
 
+def test_drafts_change_no_answer_of_a_real_engine_and_nothing_is_left(pod: Object) -> None:
+    """By `outrider verify`. It is here because this engine computes: another start takes long."""
+    ended = outrider(
+        "verify", NAME, "--yes", "-n", "default", "--tokens", "32", "--samples", "100", seconds=600
+    )
+    print(ended.err, ended.out, sep="\n")
+    assert ended.code == 0, ended.out + ended.err
+    assert ended.out.splitlines()[-1] == "Verdict: lossless: no change of answers was found"
+    assert has_no_override(look())
+    assert [name_of(one) for one in pods_of(NAME)] == [name_of(pod)]
+
+
 def test_an_image_without_vllm_is_reported_by_what_it_lacks() -> None:
     """The same image without the volume that has vLLM."""
-    manifest = read_example()
+    manifest = read_light()
     manifest["spec"]["engine"] |= {"image": STOCK_IMAGE, "plugin": "Injected"}
     template = manifest["spec"]["podTemplate"]["spec"]
     del template["volumes"]

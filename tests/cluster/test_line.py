@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from examples.kit.prompts import Kind
-from tests.cluster.annotations import pause, take_back
-from tests.cluster.kubectl import Object, condition, has_condition, kubectl, patch, wait_for
+from tests.cluster.annotations import override, pause, take_back
+from tests.cluster.engines import name_of, pods_of, ready_pods
+from tests.cluster.helm import CHART, RELEASE, WAIT, helm
+from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, patch, wait_for
 from tests.cluster.models import (
     deploying,
+    in_force,
     k_in_force,
     model,
     read_example,
     speculation,
     wait_until_nothing_is_left,
 )
+from tests.cluster.operator_pod import operator_pods
 from tests.cluster.outrider_cli import outrider
 from tests.cluster.sending import Sender, Sent, sending_to
 
@@ -31,6 +36,7 @@ pytestmark = [
 ]
 
 NAME = "line"
+CRD = "speculativemodels.outrider.dev"
 OPPOSITE_OF_GOOD = [
     {"maxBatchSize": 3, "numSpeculativeTokens": 0},
     {"numSpeculativeTokens": 5},
@@ -43,6 +49,9 @@ With 32 streams of code all K above 0 are within noise of one another."""
 TUNED_SECONDS = 150.0
 """Reading 32 prompts for the first time takes most of a minute where the processor is slow."""
 
+RENEWED = 2
+"""Epoch of the first tick of a new leader. Its first renewal, which no status shows, has epoch 1."""
+
 STEADY_LOOKS, MOST_LOOKS = 25, 120
 """At the table, one a second, under the load that it was made for."""
 
@@ -52,6 +61,8 @@ class Line:
     """The model under test and a client that sends through its Service."""
 
     sender: Sender
+    pod: str
+    """The only one of the engine."""
 
     async def send(self, streams: int, seconds: float) -> Sent:
         """Hold a load and count."""
@@ -76,7 +87,8 @@ async def line() -> AsyncIterator[Line]:
         async with sending_to(manifest) as sender:
             wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=300)
             await sender.reached()
-            yield Line(sender)
+            (pod,) = ready_pods(NAME)
+            yield Line(sender, pod)
 
 
 def look() -> Object | None:
@@ -192,13 +204,13 @@ async def test_a_retune_leaves_the_reconcilers_part_of_status_alone(line: Line) 
 async def test_a_restarted_operator_continues_with_the_table_in_force(line: Line) -> None:
     pause(NAME)
     before = wait_for("paused, and the last table of the load confirmed", look, is_held, seconds=60)
-    assert epoch(before) > 1
+    assert epoch(before) > RENEWED
     kubectl("rollout", "restart", "deployment/outrider", "-n", "outrider-system")
     kubectl("rollout", "status", "deployment/outrider", "-n", "outrider-system", "--timeout=90s")
     after = wait_for(
         "the new process counts its own epochs",
         look,
-        lambda seen: epoch(seen) == 1 and has_condition(seen, "ActuationConverged", "True"),
+        lambda seen: epoch(seen) == RENEWED and has_condition(seen, "ActuationConverged", "True"),
         seconds=60,
     )
     assert table(after) == table(before)
@@ -207,8 +219,34 @@ async def test_a_restarted_operator_continues_with_the_table_in_force(line: Line
     assert sent.failed == 0
 
 
+@pytest.fixture
+def values(tmp_path: Path) -> Iterator[Path]:
+    """Those of the release, which afterwards is as it was before, whatever happened to it."""
+    file = tmp_path / "values.yaml"
+    file.write_text(helm("get", "values", RELEASE, "-o", "yaml"))
+    yield file
+    helm("upgrade", "--install", RELEASE, str(CHART), "--values", str(file), *WAIT)
+
+
+async def test_the_engine_serves_without_the_release_and_the_next_one_rules_it(
+    line: Line, values: Path
+) -> None:
+    helm("uninstall", RELEASE, "--wait")
+    wait_for("the operator is gone", operator_pods, lambda left: left is None, seconds=60)
+    assert get("crd", CRD) is not None
+    assert look() is not None
+    sent = await line.send(streams=2, seconds=2)
+    assert (sent.failed, sent.errors) == (0, ())
+    helm("install", RELEASE, str(CHART), "--values", str(values), *WAIT)
+    override(NAME, "*:1", seconds=600)
+    wait_for("the next release pushes K=1", look, in_force("*:1", replicas=1), seconds=30)
+    take_back(NAME)
+
+
 async def test_the_engine_never_restarted(line: Line) -> None:
+    (pod,) = pods_of(NAME)
     assert await line.restarts() == 0
+    assert name_of(pod) == line.pod
 
 
 async def test_deletion_leaves_nothing(line: Line) -> None:  # noqa: ARG001

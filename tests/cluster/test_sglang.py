@@ -15,6 +15,7 @@ from tests.cluster.kubectl import Object, has_condition, kubectl, namespace, pat
 from tests.cluster.lone_requests import HELD_AT_TWO, counted_by, drafted_at
 from tests.cluster.models import deploying, in_force, model, read_example
 from tests.cluster.operator_pod import kill_operator
+from tests.cluster.own_operator import own_operator
 from tests.environment.place import SGLANG_IMAGE
 
 NAME = "sglang"
@@ -41,16 +42,16 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 
 @pytest.fixture(scope="module")
 def pod() -> Iterator[str]:
-    """The engine pod of a model on SGLang with an EAGLE-3 head, ready."""
-    manifest = read_example()
-    manifest["spec"]["speculation"] = HELD_AT_TWO
-    manifest["spec"]["engine"] = {
-        "runtime": "SGLang",
-        "version": DEFAULT_RELEASE,
-        "image": SGLANG_IMAGE,
-        "args": ON_A_CPU,
-    }
-    with deploying() as deploy:
+    """The engine pod of a model on SGLang with an EAGLE-3 head, ready, under its own operator."""
+    with own_operator(NAME), deploying() as deploy:
+        manifest = read_example()
+        manifest["spec"]["speculation"] = HELD_AT_TWO
+        manifest["spec"]["engine"] = {
+            "runtime": "SGLang",
+            "version": DEFAULT_RELEASE,
+            "image": SGLANG_IMAGE,
+            "args": ON_A_CPU,
+        }
         deploy(manifest, NAME)
         wait_for("Ready", look, lambda seen: has_condition(seen, "Ready", "True"), seconds=600)
         (ready,) = ready_pods(NAME)
@@ -94,7 +95,6 @@ def test_a_schedule_of_the_operator_is_what_the_engine_drafts(pod: str, k: int) 
 
 
 @pytest.mark.engine("real", "SGLang")
-@pytest.mark.alone("operator")
 def test_an_operator_that_is_killed_finds_the_engine_as_it_is(pod: str) -> None:
     kill_operator()
     push(2)

@@ -17,7 +17,7 @@ from outrider_protocol.request_limits import LIMITS_FILE
 from tests.cluster.engines import pods_of, ready_pods, state
 from tests.cluster.kubectl import Object, apply, get, has_condition, kubectl, namespace, patch, wait_for
 from tests.cluster.lone_requests import HELD_AT_TWO, TOKENS, counted_by, counters, drafted_at
-from tests.cluster.models import deploying, in_force, model, read_example
+from tests.cluster.models import deploying, in_force, model, read_light
 from tests.contract import asynchronous, helper_plugins
 from tests.contract.engine import install_interpreter
 from tests.contract.engine_process import INTERPRETED
@@ -49,7 +49,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         {asynchronous.NAME: asynchronous},
     )
     volume = put_into_a_volume(files)
-    manifest = read_example()
+    manifest = read_light()
     manifest["spec"]["speculation"] = HELD_AT_TWO
     manifest["spec"]["engine"] |= {"modelRunner": "V2"}
     manifest["spec"]["engine"]["args"] |= {"max-num-seqs": 8}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fcntl
+import os
+import pickle
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.contract import drafter_witness, helper_plugins, quick_start
+from tests.contract import drafter_witness, helper_plugins, quick_start, v2
 from tests.contract.answers import PROMPTS, Answer, answers_alone
 from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
 from tests.contract.twin import install_twin
@@ -34,10 +37,16 @@ SHARING = {
 }
 """Files of these engines. One worker runs them all, so that it alone starts the engines."""
 HEADS = {"test_eagle3", "test_mtp", "test_vocabulary"}
-"""They need the answers of the plain engine and no other. A second one is cheaper than a third of the run on
-one worker."""
-INTERPRETED = {"test_request_limits", "test_v2", "test_v2_long"}
-"""The same for vLLM's V2 runner, whose steps are slow: beside the heads, not behind them."""
+"""They need the answers of the plain engine, and none of the shared engines."""
+INTERPRETED = {
+    "test_adaptive_verification",
+    "test_request_limits",
+    "test_v2",
+    "test_v2_k0",
+    "test_v2_long",
+}
+"""Those of vLLM's V2 runner, whose steps are slow: beside the heads, not behind them. They share `on_v2`, and
+the Python with Triton's interpreter that engines are forked from."""
 GROUPS = {"shared engines": SHARING, "heads": HEADS, "interpreted": INTERPRETED}
 """Files that one worker runs, in the order in which workers take them."""
 LONGEST_FIRST = (
@@ -47,13 +56,12 @@ LONGEST_FIRST = (
     "test_sweep",
     "test_crash",
     "test_adaptive_launch",
-    "test_adaptive_verification",
-    "test_v2_k0",
     "test_preemption",
     "test_drain",
 )
 """Of the other files, so that no worker is left with a long one at the end."""
 
+_ANSWERS = "answers.pickle"
 _terms = count(1)
 
 
@@ -100,21 +108,34 @@ def _asks_for_shared_engines(item: pytest.Item) -> bool:
     return not SHARED_ENGINES.isdisjoint(set(item.fixturenames) - vars(item.module).keys())
 
 
+def _made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder of the run that the first worker fills, and all workers read."""
+    own = factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"shared-{name}"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = factory.mktemp(name)
+            make(partial)
+            partial.rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds the installed plugin, and those that tests bring along."""
     if not PYTHON.exists():
         pytest.fail(f"no vLLM environment at {PYTHON}: run `make test` once, it makes one", pytrace=False)
-    folder = install_plugin(tmp_path_factory.mktemp("plugin"))
-    helper_plugins.install(folder)
-    return folder
+    return _made_once(
+        tmp_path_factory, "plugin", lambda folder: helper_plugins.install(install_plugin(folder))
+    )
 
 
 @pytest.fixture(scope="session")
 def twin(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the installed simulated engine. The plugin first checks that there is a vLLM."""
     del plugin
-    return install_twin(tmp_path_factory.mktemp("twin"))
+    return _made_once(tmp_path_factory, "twin", install_twin)
 
 
 @pytest.fixture(scope="session")
@@ -150,13 +171,28 @@ def ngram_engine(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="session")
+def on_v2(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A running engine of the V2 runner as on a GPU: EAGLE-3, with asynchronous scheduling. Every pass of its
+    drafter is written down."""
+    folder = tmp_path_factory.mktemp("on-v2")
+    with running_engine(plugin, folder, v2.witnessed(folder)) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
 def plain(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
     """Answers of an engine that was launched without speculation, each prompt alone."""
-    launch = Launch(speculation=None, plugins=(quick_start.NAME,))
-    with running_engine(plugin, tmp_path_factory.mktemp("plain"), launch) as engine:
-        alone = answers_alone(engine)
-        assert answers_alone(engine, PROMPTS[:1]) == alone[:1], "the plain engine does not repeat itself"
-        return alone
+
+    def ask(folder: Path) -> None:
+        launch = Launch(speculation=None, plugins=(quick_start.NAME,))
+        with running_engine(plugin, folder, launch) as engine:
+            alone = answers_alone(engine)
+            assert answers_alone(engine, PROMPTS[:1]) == alone[:1], "the plain engine does not repeat itself"
+        (folder / _ANSWERS).write_bytes(pickle.dumps(alone))
+
+    kept = _made_once(tmp_path_factory, "plain", ask) / _ANSWERS
+    answers: list[Answer] = pickle.loads(kept.read_bytes())
+    return answers
 
 
 @pytest.fixture

@@ -26,7 +26,16 @@ from outrider_protocol.environment import CANDIDATES_VARIABLE
 from outrider_protocol.releases import Runner
 from outrider_protocol.request_limits import LIMITS_FILE
 from tests.contract import asynchronous, helper_plugins
-from tests.contract.engine_process import CACHE, INTERPRETED, PYTHON, QUIET, Process, Start, fork, kill_group
+from tests.contract.engine_process import (
+    CACHE,
+    INTERPRETED,
+    PYTHON,
+    QUIET,
+    Process,
+    Start,
+    fork_server,
+    kill_group,
+)
 from tests.contract.signed import Signed
 
 MODELS = CACHE / "models"
@@ -41,6 +50,9 @@ KEY = SigningKey.generate()
 POD_UID = "0f6a3c1e-2b5d-4c8e-9a70-d1e2f3a4b5c6"
 CANDIDATES = (0, 1, 2, 3, 5)
 MAX_NUM_SEQS = 16
+CACHE_BYTES = 256 * 2**20
+"""Of a KV cache: more than `MAX_NUM_SEQS` of the longest requests of the padded target. vLLM writes all of it
+at its start, and a GiB takes half a second."""
 DTYPE = "float32"
 """Processors without AVX-512 compute bfloat16 three to five times as slowly, and its rounding hides more."""
 STATIC_TABLE = [{"maxBatchSize": 8, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
@@ -200,6 +212,7 @@ def server_flags(
         *config,
         *("--max-num-seqs", str(MAX_NUM_SEQS)),
         *("--max-model-len", "512"),
+        *("--kv-cache-memory-bytes", str(CACHE_BYTES)),
         *("--dtype", DTYPE),
         *("--host", "127.0.0.1"),
         *("--port", str(port)),
@@ -219,7 +232,6 @@ def environment(plugin: Path, **extra: str) -> dict[str, str]:
         "PYTHONPATH": str(plugin),
         "VLLM_PLUGINS": helper_plugins.loaded(()),
         "VLLM_USE_V2_MODEL_RUNNER": "0",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         **IN_THE_CORE,
         **QUIET,
@@ -268,7 +280,7 @@ def install(folder: Path, *sources: Path) -> None:
 
 @contextmanager
 def running_engine(
-    plugin: Path, folder: Path, launch: Launch | None = None, *, start: Start = fork
+    plugin: Path, folder: Path, launch: Launch | None = None, *, start: Start = fork_server
 ) -> Iterator[Engine]:
     """Start an engine, wait until it is healthy, and end it with its children."""
     launch = launch or Launch()

@@ -21,6 +21,8 @@ from tests.contract import warm_python
 CACHE = Path(os.environ.get("OUTRIDER_CACHE", Path.home() / ".cache" / "outrider"))
 PYTHON = Path(os.environ.get("OUTRIDER_ENGINE_PYTHON", CACHE / "engine-env" / "bin" / "python"))
 """The Python of the vLLM under test. Another release is tested by naming that of its own environment."""
+SGLANG = CACHE / "engine-env" / "sglang"
+"""SGLang, and those of its packages that vLLM's environment lacks."""
 
 QUIET: Mapping[str, str] = {
     "VLLM_NO_USAGE_STATS": "1",
@@ -31,6 +33,11 @@ QUIET: Mapping[str, str] = {
 }
 """What packages read as they are imported, so it is the same for every program. No connection to the
 outside, and one thread each."""
+
+API_SERVER = "vllm.entrypoints.openai.api_server"
+_SIMULATED = "OUTRIDER_TWIN"
+_READ_LATER = {"VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_PLUGINS", "VLLM_USE_V2_MODEL_RUNNER"}
+"""What engines of the tests have differently, and vLLM does not read as it is imported."""
 
 INTERPRETED: Mapping[str, str] = {"TRITON_INTERPRET": "1"}
 """Triton runs kernels as Python. It reads this, and looks for backends, as it is imported."""
@@ -92,19 +99,61 @@ def begin(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]
     return subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
 
 
-def fork(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
+def fork(
+    arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes], *, spawns: bool = False
+) -> Process:
     """With the packages that were imported under `QUIET`; what contradicts that begins anew.
 
     Programs for which Triton interprets are forked from a Python of their own, which has Triton's backend.
+    spawns: what it spawns is forked in the same way, and finds the state of a Python that begins.
     """
-    if any(variables.get(name, value) != value for name, value in QUIET.items()):
+    if _contradicts(variables):
         return begin(arguments, variables, log)
-    interpreted = INTERPRETED.items() <= variables.items()
-    backends = variables.get("PYTHONPATH", "") if interpreted else None
+    return _forked(_warm_for(variables), log, arguments=arguments, variables=variables, spawns=spawns)
+
+
+def fork_server(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
+    """As `fork`, and what vLLM's API server imports is imported, for all servers of the same `_ground`.
+
+    vLLM loads its plugins later. Not for several servers of one engine: they have an environment in which
+    the client of Prometheus is to be imported.
+    """
+    if _contradicts(variables):
+        return begin(arguments, variables, log)
+    imported = _imported(tuple(sorted(_ground(variables).items())), interprets=_interprets(variables))
+    return _forked(imported, log, arguments=arguments, variables=variables)
+
+
+def fork_with_sglang(arguments: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> Process:
+    """As `fork` of a program that spawns, with the packages that SGLang has beside vLLM's."""
+    if _contradicts(variables):
+        return begin(arguments, variables, log)
+    warm = _warm_python(str(SGLANG), interprets=False).requests
+    return _forked(warm, log, arguments=arguments, variables=variables, spawns=True)
+
+
+def _contradicts(variables: Mapping[str, str]) -> bool:
+    return any(variables.get(name, value) != value for name, value in QUIET.items())
+
+
+def _interprets(variables: Mapping[str, str]) -> bool:
+    return INTERPRETED.items() <= variables.items()
+
+
+def _ground(variables: Mapping[str, str]) -> dict[str, str]:
+    """What vLLM may read as it is imported: its own variables, its paths, and whether it is simulated."""
+    own = {name: value for name, value in variables.items() if name.startswith("VLLM_")}
+    simulated = {_SIMULATED: "1"} if variables.get(_SIMULATED) else {}
+    paths = {"PYTHONPATH": variables["PYTHONPATH"]} if "PYTHONPATH" in variables else {}
+    return {name: value for name, value in own.items() if name not in _READ_LATER} | simulated | paths
+
+
+def _forked(warm: socket.socket, log: IO[bytes], *more: socket.socket, **program: object) -> EngineProcess:
+    """A program of `warm_python`. more: files for it."""
     ours, theirs = socket.socketpair()
-    message = json.dumps({"arguments": list(arguments), "variables": dict(variables)}).encode()
     with theirs:
-        socket.send_fds(_warm_python(backends).requests, [message], [theirs.fileno(), log.fileno()])
+        files = [theirs.fileno(), log.fileno(), *(each.fileno() for each in more)]
+        socket.send_fds(warm, [json.dumps(program, default=dict).encode()], files)
     return EngineProcess(int(_line(ours)), ours)
 
 
@@ -116,14 +165,16 @@ class Run:
     log: str
 
 
-def run(arguments: Sequence[str], variables: Mapping[str, str], *, timeout: float) -> Run:
+def run(
+    arguments: Sequence[str], variables: Mapping[str, str], *, timeout: float, start: Start = fork
+) -> Run:
     """Wait until ``python <arguments>`` has ended.
 
     Raises:
         subprocess.TimeoutExpired: it has not ended after so many seconds, and was killed.
     """
     with tempfile.TemporaryFile() as log:
-        process = fork(arguments, variables, log)
+        process = start(arguments, variables, log)
         try:
             code = process.wait(timeout)
         finally:
@@ -146,13 +197,37 @@ class _WarmPython:
     process: subprocess.Popen[bytes]
 
 
+def _warm_for(variables: Mapping[str, str]) -> socket.socket:
+    interprets = _interprets(variables)
+    return _warm_python(
+        variables.get("PYTHONPATH", "") if interprets else None, interprets=interprets
+    ).requests
+
+
 @functools.cache
-def _warm_python(backends: str | None) -> _WarmPython:
-    """backends: paths on which Triton finds a backend to interpret with; None: it does not interpret."""
+def _imported(ground: tuple[tuple[str, str], ...], *, interprets: bool) -> socket.socket:
+    """The requests of a Python that has imported what vLLM's API server imports."""
+    requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    variables = {**os.environ, **QUIET, **(INTERPRETED if interprets else {}), **dict(ground)}
+    with theirs, Path(os.devnull).open("wb") as log:
+        _forked(
+            _warm_for(variables),
+            log,
+            theirs,
+            arguments=["-c", ""],
+            variables=variables,
+            imported=[API_SERVER],
+        )
+    return requests
+
+
+@functools.cache
+def _warm_python(paths: str | None, *, interprets: bool) -> _WarmPython:
+    """paths: where it finds packages beside those of the engine's environment, such as Triton's backend."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    interpreting = {} if backends is None else {"PYTHONPATH": backends, **INTERPRETED}
-    variables = {**inherited, **QUIET, **interpreting}
+    more = {} if paths is None else {"PYTHONPATH": paths}
+    variables = {**inherited, **QUIET, **more, **(INTERPRETED if interprets else {})}
     with theirs:
         process = subprocess.Popen([str(PYTHON), warm_python.__file__], env=variables, stdin=theirs)
     return _WarmPython(requests, process)

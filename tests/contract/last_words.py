@@ -88,6 +88,7 @@ def end_of(fault: Fault, plugin: Path, twin: Path, folder: Path) -> Ended:
         launcher([*flags, *launch.flags], entry=launch.entry),
         environment(plugin, **launch.variables, **files),
         timeout=SECONDS,
+        start=engine_process.fork_server,
     )
     return kept(ended.returncode, termination_log.read_bytes(), ended.log.encode())
 

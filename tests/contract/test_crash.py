@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ import pytest
 from outrider_engine.drain import open_connections, wait_for_clients
 from tests.contract import quick_start
 from tests.contract.engine import OWN_WORKER, STATIC_TABLE, Engine, Launch, running_engine
+from tests.contract.engine_process import fork
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import run_streams, scrape, settled, wait_until
 from tests.contract.processes import connections, pids
@@ -98,7 +100,8 @@ def crash(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) ->
         flags=("--api-server-count", str(SERVERS)),
         OUTRIDER_DRAIN_FILE=str(drain_file),
     )
-    with running_engine(plugin, tmp_path_factory.mktemp("restarted"), launch) as restarted:
+    start = partial(fork, spawns=True)
+    with running_engine(plugin, tmp_path_factory.mktemp("restarted"), launch, start=start) as restarted:
         yield Crash(killed, answer, restarted, drain_file)
 
 

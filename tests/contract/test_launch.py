@@ -23,7 +23,7 @@ def test_a_missing_model_ends_with_a_reason(plugin: Path, tmp_path: Path) -> Non
     speculation = {"method": "draft_model", "model": str(tmp_path / "nowhere-either")}
     flags = server_flags(target=tmp_path / "nowhere", speculation=speculation, port=1)
     variables = environment(plugin, OUTRIDER_TERMINATION_LOG=str(termination_log))
-    ended = engine_process.run(launcher(flags), variables, timeout=120)
+    ended = engine_process.run(launcher(flags), variables, timeout=120, start=engine_process.fork_server)
     assert ended.returncode == 78
     cause = json.loads(termination_log.read_text())
     assert cause["reason"] == "ModelNotFound"
@@ -39,6 +39,6 @@ def test_a_stock_engine_names_the_missing_model_in_its_last_words(
     flags = server_flags(target=MODELS / target, speculation=speculation, port=1)
     stock = launcher(flags, entry=("-m", "vllm.entrypoints.openai.api_server"))
     variables = environment(tmp_path, VLLM_PLUGINS="")
-    ended = engine_process.run(stock, variables, timeout=400)
+    ended = engine_process.run(stock, variables, timeout=400, start=engine_process.fork_server)
     assert ended.returncode == 1
     assert missing_model(ended.log[-TERMINATION_MESSAGE_BYTES:]) == str(MODELS / "nowhere")

@@ -221,7 +221,10 @@ def test_an_engine_that_cannot_be_simulated_does_not_start(plugin: Path, twin: P
     launch = twin_launch(plugin, twin, names=("llama-8b",), flags=("--enable-lora",))
     flags = server_flags(target=MODELS / "target", speculation=DRAFT_MODEL, port=1)
     ended = engine_process.run(
-        launcher([*flags, *launch.flags]), environment(plugin, **launch.variables), timeout=400
+        launcher([*flags, *launch.flags]),
+        environment(plugin, **launch.variables),
+        timeout=400,
+        start=engine_process.fork_server,
     )
     assert ended.returncode == 1
     assert 'the served name must say "simulated", and llama-8b does not; LoRA: not simulated' in ended.log

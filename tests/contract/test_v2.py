@@ -23,6 +23,7 @@ from tests.contract.engine import (
     running_engine,
     server_flags,
 )
+from tests.contract.engine_process import fork_server
 from tests.contract.factories import a_constant, a_push
 from tests.contract.last_words import kept, what_outrider_says
 from tests.contract.measuring import run_streams, scrape, wait_until
@@ -59,6 +60,9 @@ def drafting(
 ) -> Iterator[tuple[str, str, Engine]]:
     """A method, its scheduling, and an engine of both."""
     method, scheduling = request.param
+    if request.param == AS_ON_A_GPU:
+        yield method, scheduling, request.getfixturevalue("on_v2")
+        return
     folder = tmp_path_factory.mktemp(method)
     with running_engine(plugin, folder, a_launch_of(method, scheduling, folder)) as engine:
         yield method, scheduling, engine
@@ -68,7 +72,7 @@ def test_where_vllm_finds_no_backend_the_condition_says_so(plugin: Path) -> None
     """As in all engines of the tests that run V1: they do not have it on their path."""
     flags = server_flags(target=LIGHT_TARGET, speculation=EAGLE3, port=1, table=TablePlace.FLAGS)
     variables = environment(plugin, VLLM_USE_V2_MODEL_RUNNER="1")
-    ended = engine_process.run(launcher(flags), variables, timeout=300)
+    ended = engine_process.run(launcher(flags), variables, timeout=300, start=fork_server)
     said = what_outrider_says(kept(ended.returncode, b"", ended.log.encode()))
     assert "Model Runner V2 requires Triton" in said
 

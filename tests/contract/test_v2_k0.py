@@ -7,14 +7,13 @@ counts. `test_v2` shows on engines that skip it, too, that no token changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.contract import drafter_witness
 from tests.contract.drafter_witness import ended_early
-from tests.contract.engine import Engine, Launch, running_engine
+from tests.contract.engine import Engine, running_engine
 from tests.contract.gaps import (
     CAUGHT_UP,
     SKIPPED,
@@ -25,7 +24,7 @@ from tests.contract.gaps import (
     push,
 )
 from tests.contract.measuring import run_streams, scrape, settled
-from tests.contract.v2 import ASYNCHRONOUS, STREAMS, a_launch_of
+from tests.contract.v2 import STREAMS, witnessed
 
 pytestmark = pytest.mark.contract
 INTERPRETED = pytest.mark.nightly("the interpreter takes 50 ms per step")
@@ -33,23 +32,9 @@ INTERPRETED = pytest.mark.nightly("the interpreter takes 50 ms per step")
 GAP = Gap(steps=40, streams=STREAMS)
 
 
-def witnessed(folder: Path, *, method: str = "eagle3", **variables: str) -> Launch:
-    """A launch under asynchronous scheduling, as on a GPU, with a witness in its drafter."""
-    folder.mkdir(exist_ok=True)
-    launch = a_launch_of(method, ASYNCHRONOUS, folder)
-    return replace(
-        launch,
-        plugins=(*launch.plugins, drafter_witness.NAME),
-        variables={drafter_witness.VARIABLE: str(folder / drafter_witness.FILE)} | variables,
-        flags=(*launch.flags, "--block-size", "32"),
-    )
-
-
-@pytest.fixture(scope="module")
-def skipping(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    folder = tmp_path_factory.mktemp("skipping")
-    with running_engine(plugin, folder, witnessed(folder)) as engine:
-        yield engine
+@pytest.fixture
+def skipping(on_v2: Engine) -> Engine:
+    return on_v2
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 from examples.models.mimo import assemble
 from examples.models.pad import WEIGHTS
 from outrider_protocol.releases import Runner
-from tests.contract import asynchronous, quick_start
+from tests.contract import asynchronous, drafter_witness, quick_start
 from tests.contract.answers import PROMPTS, TOKENS, Answer, Comparison, answers_together, compare
 from tests.contract.engine import DRAFT_MODEL, EAGLE3, Engine, Launch
 from tests.contract.equality import across_changes, assert_equal_up_to_noise, drafted
@@ -56,6 +56,18 @@ def a_launch_of(method: str, scheduling: str, folder: Path) -> Launch:
         return an_mtp_launch(scheduling, folder)
     speculation = {"eagle3": EAGLE3, "draft_model": DRAFT_MODEL, "ngram_gpu": NGRAM_GPU}[method]
     return a_launch(scheduling, speculation=speculation)
+
+
+def witnessed(folder: Path, *, method: str = "eagle3", **variables: str) -> Launch:
+    """A launch under asynchronous scheduling, as on a GPU, with a witness in its drafter."""
+    folder.mkdir(exist_ok=True)
+    launch = a_launch_of(method, ASYNCHRONOUS, folder)
+    return replace(
+        launch,
+        plugins=(*launch.plugins, drafter_witness.NAME),
+        variables={drafter_witness.VARIABLE: str(folder / drafter_witness.FILE)} | variables,
+        flags=(*launch.flags, "--block-size", "32"),
+    )
 
 
 def is_asynchronous(engine: Engine) -> bool:

@@ -64,6 +64,8 @@ def cluster(setup: Setup) -> Stage:
         # By default it requests nothing, and engines on two cores would leave it nothing: Services go stale.
         work.run("kubectl", "-n", "kube-system", "set", "resources", "daemonset/kube-proxy",
                  "--requests", "cpu=100m")  # fmt: skip
+        # One node gains nothing from a second one, and each reserves 100m of two cores.
+        work.run("kubectl", "-n", "kube-system", "scale", "deployment/coredns", "--replicas", "1")
         work.progress(f"Kubernetes {KUBERNETES}, one node")
 
     needs = ("kubernetes programs", "cluster programs")

@@ -67,6 +67,14 @@ class Place:
         return self.engine_env / "sglang"
 
     @property
+    def vllm_cache(self) -> Path:
+        """What vLLM learnt of the tiny models' classes, in the folder that pods have mounted.
+
+        Without it each engine asks a process of its own, which imports vLLM anew.
+        """
+        return self.engine_env / "cache"
+
+    @property
     def models(self) -> Path:
         return self.cache / "models"
 

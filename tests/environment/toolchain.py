@@ -23,6 +23,11 @@ KUBERNETES_PROGRAMS = (
     "kube-apiserver",
 )  # fmt: skip
 CPU_LANE = "all cores"
+LEARN_MODEL_CLASSES = """
+from vllm import ModelRegistry
+for name in ("LlamaForCausalLM", "Eagle3LlamaForCausalLM"):
+    ModelRegistry.models[name].inspect_model_cls()
+"""
 
 
 def machine(setup: Setup) -> Stage:
@@ -173,6 +178,10 @@ def engine_environment(setup: Setup) -> Stage:
         work.progress(f"vLLM: {sum(' --hash' not in row for row in lock.open())} packages, then bytecode")
         # Pods cannot write bytecode beside the sources, and without it every start compiles 20 000 files.
         work.run(place.uv, "pip", "sync", "--python", python, "--compile-bytecode", "--require-hashes", lock)
+        work.progress("vLLM's cache of model classes")
+        work.run(python, "-c", LEARN_MODEL_CLASSES, env={"VLLM_CACHE_ROOT": str(place.vllm_cache)})
+        # vLLM lets only their owner read them, who is not the user of pods.
+        work.run("chmod", "-R", "a+rX", place.vllm_cache)
         work.progress("vLLM for the CPU, compiled")
 
     return Stage(
@@ -181,6 +190,7 @@ def engine_environment(setup: Setup) -> Stage:
         key=lambda: fingerprint(lock),
         present=lambda: (
             python.exists()
+            and (place.vllm_cache / "modelinfos").exists()
             and setup.shell.succeeds(
                 python,
                 "-c",
@@ -221,7 +231,7 @@ def models(setup: Setup) -> Stage:
     place = setup.place
     source = place.root / "examples" / "models"
     python = place.engine_env / "bin" / "python"
-    names = ("target", "drafter", "eagle3")
+    names = ("target", "drafter", "eagle3", "light")
 
     def pad(work: Work) -> None:
         work.progress("padding target and drafters")

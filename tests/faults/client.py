@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any
 
 import aiohttp
 
+from tests.bench.scale.watching import LISTED, list_and_watch
 from tests.cluster.kubectl import Object
 from tests.faults.loops import Loop
 from tests.faults.pods import COMPLETIONS, History
@@ -53,7 +52,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None)
         connector = aiohttp.TCPConnector(ssl=False, limit=0, force_close=True)
         async with (
-            aiohttp.ClientSession(connector=connector, timeout=timeout) as http,
+            aiohttp.ClientSession(connector=connector, timeout=timeout, headers=_BEARER) as http,
             asyncio.TaskGroup() as tasks,
         ):
             tasks.create_task(self._follow(http))
@@ -81,18 +80,11 @@ class Client:
             self.failed.append(f"HTTP {answer.status}")
 
     async def _follow(self, http: aiohttp.ClientSession) -> None:
-        while True:
-            async with http.get(self._url, params=self._named, headers=_BEARER) as answer:
-                listed = await answer.json()
-            self._service = next(iter(listed["items"]), None)
-            watch = {**self._named, "watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
-            with suppress(aiohttp.ClientError):
-                async with http.get(self._url, params=watch, headers=_BEARER) as answer:
-                    async for line in answer.content:
-                        event = json.loads(line)
-                        if event["type"] == "ERROR":
-                            break
-                        self._service = None if event["type"] == "DELETED" else event["object"]
+        async for change, found in list_and_watch(http, self._url, self._named):
+            if change == LISTED:
+                self._service = next(iter(found), None)
+            else:
+                self._service = None if change == "DELETED" else found
 
 
 def endpoints_of(service: Object | None, ready: Mapping[str, Object]) -> list[str]:

@@ -111,8 +111,8 @@ def live(place: Place, namespace: str, under: Under = Under(), reference: Course
     return course
 
 
-def live_until(life: Life, last: str, reference: Course) -> None:
-    """The steps of a whole life up to this one."""
+def live_until(life: Life, last: str, reference: Course | None = None) -> None:
+    """The steps of a whole life up to this one, each compared with the reference."""
     for step in WHOLE_LIFE:
         take(life, step, Course(), reference)
         life.wanted = step.wanted or life.wanted

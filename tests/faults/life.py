@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from outrider.cluster.lease import LEASE_NAME
-from outrider.plan.names import MODEL_LABEL, canary_deployment
+from outrider.controller.leader import LeaderLimits
+from outrider.plan.names import MODEL_LABEL, REVISION_LABEL, canary_deployment
+from outrider.plan.rollout import Memory
 from tests.bench.scale.place import a_model
 from tests.cluster.kubectl import Object
 from tests.faults.gate import Gate
@@ -26,7 +27,7 @@ NAME = "m"
 REPLICAS = 2
 SETTLE_SECONDS = 60.0
 """Until a step of a life is done. On a quiet machine it takes two."""
-REST_SECONDS = 0.6
+REST_SECONDS = LeaderLimits().pause_seconds + 0.1
 """Without a write, after which the operator rests."""
 _LOOK_SECONDS = 0.2
 SETTINGS = {
@@ -51,6 +52,19 @@ CHILDREN = {
 
 class NotSettled(AssertionError):
     """A step of a life was not done in time."""
+
+
+def wait_until(lacks: Callable[[], str], seconds: float = SETTLE_SECONDS) -> None:
+    """Wait until nothing lacks.
+
+    Raises:
+        NotSettled: it does in the end, with what.
+    """
+    deadline = time.monotonic() + seconds
+    while missing := lacks():
+        if time.monotonic() > deadline:
+            raise NotSettled(f"not within {seconds:.0f} s: {missing}")
+        time.sleep(_LOOK_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,16 @@ class Life:
         tuning = {"mode": "Auto", "structuralOff": "Allow", "canary": "Allow"}
         spec["speculation"]["tuning"] = {**tuning, **speculation}
         self.place.api.create(self._models, manifest)
+
+    def create_like(self, model: Object) -> None:
+        """A model with the spec and the annotations of another one."""
+        metadata = {
+            "name": NAME,
+            "namespace": self.namespace,
+            "annotations": model["metadata"]["annotations"],
+        }
+        manifest = {name: model[name] for name in ("apiVersion", "kind", "spec")}
+        self.place.api.create(self._models, {**manifest, "metadata": metadata})
 
     def change(self, change: Mapping[str, Any]) -> None:
         """A merge into the spec."""
@@ -199,16 +223,13 @@ class Life:
         self, lacks: Callable[[], str], seconds: float = SETTLE_SECONDS, *, restarts: bool = True
     ) -> None:
         """Wait until nothing lacks. restarts: start the operator again where it was killed."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def look() -> str:
             if restarts and not self.operator.alive:
                 self.restart()
-            missing = lacks()
-            if not missing:
-                return
-            if time.monotonic() > deadline:
-                raise NotSettled(f"not within {seconds:.0f} s: {missing}")
-            time.sleep(_LOOK_SECONDS)
+            return lacks()
+
+        wait_until(look, seconds)
 
     def restart(self) -> None:
         """Start the operator, also after a kill.
@@ -245,7 +266,10 @@ class Life:
             expected[canary_deployment(NAME)] = 1
         if {name: each["spec"]["replicas"] for name, each in found.items()} != expected:
             return f"Deployments {expected}"
-        return next((f"{name} is incomplete" for name, each in found.items() if not _is_complete(each)), "")
+        incomplete = next((name for name, each in found.items() if not _is_complete(each)), "")
+        if incomplete:
+            return f"{incomplete} is incomplete"
+        return "" if _is_remembered(found[NAME]) else "the revision is not yet remembered as good"
 
     def _pods_lack(self, wanted: Wanted) -> str:
         pods = self.place.api.items(CHILDREN["Pod"].format(self.namespace))
@@ -286,6 +310,13 @@ def _is_complete(deployment: Object) -> bool:
     return seen and counts == {spec["replicas"]}
 
 
+def _is_remembered(deployment: Object) -> bool:
+    """Whether it names its revision as good, which is the operator's last write after a rollout."""
+    good = Memory.of(deployment["metadata"].get("annotations", {})).good
+    revision = deployment["spec"]["template"]["metadata"]["labels"][REVISION_LABEL]
+    return good is not None and good.revision == revision
+
+
 @contextmanager
 def a_life(place: Place, namespace: str, settings: Mapping[str, str] = SETTINGS) -> Iterator[Life]:
     """In the block its operator may run, in an empty namespace."""
@@ -301,7 +332,7 @@ def a_life(place: Place, namespace: str, settings: Mapping[str, str] = SETTINGS)
         environment = {
             **place.server.environment,
             **settings,
-            "KUBECONFIG": str(proxied_kubeconfig(place, namespace, proxy.port)),
+            "KUBECONFIG": str(place.server.kubeconfig(namespace, port=proxy.port, scheme="http")),
             "OUTRIDER_HTTP_PORT": str(free_port()),
             "OUTRIDER_LEASE_NAMESPACE": namespace,
             "OUTRIDER_WATCH_NAMESPACES": namespace,
@@ -326,10 +357,3 @@ def another_operator(life: Life) -> Iterator[WarmOperator]:
         yield operator
     finally:
         operator.stop()
-
-
-def proxied_kubeconfig(place: Place, name: str, port: int) -> Path:
-    """The file for an operator behind a proxy, which speaks plain HTTP."""
-    file = place.server.kubeconfig(name, port=port)
-    file.write_text(file.read_text().replace("https://", "http://"))
-    return file

@@ -50,6 +50,10 @@ class Api:
         answer = self._http.get(path)
         return None if answer.status_code == 404 else _done(answer)
 
+    def text(self, path: str) -> str:
+        """What is answered, as text, also as a refusal."""
+        return self._http.get(path).text
+
     def items(self, path: str) -> list[Object]:
         """The objects of a list."""
         found = self.get(path)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from outrider.plan.names import MODEL_LABEL
 from tests.bench.scale.engines import BusyEngine
 from tests.bench.scale.node import Node
 from tests.cluster.kubectl import Object
@@ -122,24 +121,32 @@ class Pods(Node):
             self._histories[namespace] = History(self._gate_of(namespace))
         return self._histories[namespace]
 
-    def saw(self, event: dict[str, Any], starting: asyncio.TaskGroup) -> None:
-        """Keep what a pod became."""
-        if event["type"] != "ERROR" and MODEL_LABEL in event["object"]["metadata"].get("labels", {}):
-            pod = event["object"]
-            history, uid = self.of(pod["metadata"]["namespace"]), pod["metadata"]["uid"]
-            history.started.add(uid)
-            if event["type"] == "DELETED":
-                history.forget(uid)
-            elif not _is_ready(pod):
-                history.ready.pop(uid, None)
-            else:
-                history.ready[uid] = pod
-            if history.fewest is not None:
-                history.fewest = min(history.fewest, len(history.ready))
-            if "deletionTimestamp" in pod["metadata"] and uid not in self._ending:
+    def saw(self, change: str, pod: dict[str, Any], starting: asyncio.TaskGroup) -> None:
+        """Keep what a pod became. One that was deleted and is there again is of a restored etcd."""
+        history, uid = self.of(pod["metadata"]["namespace"]), pod["metadata"]["uid"]
+        history.started.add(uid)
+        if change == "DELETED":
+            history.forget(uid)
+        elif not _is_ready(pod):
+            history.ready.pop(uid, None)
+        else:
+            history.ready[uid] = pod
+        if history.fewest is not None:
+            history.fewest = min(history.fewest, len(history.ready))
+        if "deletionTimestamp" in pod["metadata"]:
+            if uid not in self._ending:
                 self._ending.add(uid)
                 starting.create_task(self._end(pod))
-        super().saw(event, starting)
+        elif change == "ADDED" and uid in self._ending:
+            self._ending.remove(uid)
+            self._engines[pod["status"]["podIP"]] = self.engine_of(pod)
+        super().saw(change, pod, starting)
+
+    def listed(self, uids: Set[str]) -> None:
+        """Forget the pods of which a restored etcd has no trace."""
+        for history in self._histories.values():
+            for uid in history.engines.keys() - uids:
+                history.forget(uid)
 
     async def _start(self, pod: dict[str, Any], address: str) -> None:
         """Bind it, as a scheduler would. Kubernetes deletes a pod without a node at once."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.faults.kills import Course, live_until
-from tests.faults.life import CHILDREN, NAME, SETTINGS, Life, a_life
+from tests.faults.life import CHILDREN, NAME, SETTINGS, Life, Wanted, a_life
+from tests.faults.oracles import Picture, differences
 from tests.faults.place import Place
 
 pytestmark = pytest.mark.nightly("long")
@@ -109,6 +112,67 @@ def test_a_spec_that_changes_during_a_rollout_ends_at_the_last_one(life: Life) -
     life.settle(replace(life.wanted, scratch="48"))
     assert life.history.fewest is not None
     assert life.history.fewest >= life.wanted.replicas
+
+
+TUNING = (
+    {"mode": "Auto", "canary": None},
+    {"mode": "Auto", "canary": "Allow"},
+    {"mode": "Auto", "canary": "Never"},
+    {"mode": "Off", "canary": "Never", "structuralOff": "Never"},
+)
+
+
+def a_random_change(chance: random.Random) -> dict[str, Any]:
+    """A merge into the spec. None removes a field."""
+    makers: tuple[Callable[[], dict[str, Any]], ...] = (
+        lambda: {"replicas": chance.choice((1, 2, 3))},
+        lambda: {"engine": {"args": {"max-num-seqs": chance.choice((32, 64, 96))}}},
+        lambda: {"engine": {"env": chance.choice((None, [{"name": "A", "value": chance.choice("ab")}]))}},
+        lambda: {"resources": {"limits": {"memory": chance.choice(("64Gi", "96Gi"))}}},
+        lambda: {"speculation": {"tuning": chance.choice(TUNING)}},
+        lambda: {"speculation": {"candidates": chance.choice(([0, 1, 3, 5], [0, 1, 2, 3, 5]))}},
+    )
+    return chance.choice(makers)()
+
+
+def without_revisions(found: Picture) -> Picture:
+    """Kubernetes counts the rollouts of a Deployment in an annotation."""
+    children = {}
+    for name, content in found.children.items():
+        metadata = dict(content["metadata"])
+        metadata["annotations"] = {
+            key: value
+            for key, value in metadata["annotations"].items()
+            if key != "deployment.kubernetes.io/revision"
+        }
+        children[name] = {**content, "metadata": metadata}
+    return Picture(children, templates=0, pods=0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_random_specs_end_at_depends_on_the_last_one_alone(
+    seed: int, life: Life, place: Place, namespaces: Callable[[], str]
+) -> None:
+    chance = random.Random(seed)
+    for _ in range(15):
+        life.change(a_random_change(chance))
+        time.sleep(chance.uniform(0.0, 0.6))
+    model = life.model()
+    assert model is not None
+    wanted = Wanted(model["spec"]["replicas"], k=None)
+    life.settle(wanted)
+    with a_life(place, namespaces(), {**SETTINGS, "OUTRIDER_RESYNC_SECONDS": "10"}) as fresh:
+        fresh.restart()
+        fresh.create_like(model)
+        fresh.settle(wanted)
+        expected = without_revisions(fresh.picture())
+
+        def unlike() -> str:
+            return "; ".join(differences(expected, without_revisions(life.picture())))
+
+        life.until(unlike)
+    assert life.operator.starts == 1, "the process ended"
+    assert life.client.failed == []
 
 
 def test_a_quota_that_refuses_a_pod_is_named_and_its_end_heals(life: Life) -> None:

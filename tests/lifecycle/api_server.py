@@ -11,8 +11,8 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tests.cluster.kubectl import Object
 
 _TOKEN = "of-the-test"
+_STORE = "etcd"
 _START_SECONDS = 180.0
 """Of a machine that does much besides."""
 _END_SECONDS = 20.0
@@ -32,15 +33,33 @@ _END_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class ApiServer:
-    """One that answers. Its only user may do everything."""
+    """One that answers. Its only user may do everything.
+
+    store: address of its etcd. start: begins its programs, which end with `programs`.
+    """
 
     port: int
     folder: Path
+    store: str
+    start: Callable[[], None]
+    programs: ExitStack
 
-    def kubeconfig(self, name: str = "direct", *, port: int | None = None, token: str = _TOKEN) -> Path:
-        """The file of this name. port: of a proxy on the way. token: of another user."""
+    @contextmanager
+    def stopped(self) -> Iterator[Path]:
+        """In the block neither it nor its etcd runs, which has its files in the folder."""
+        self.programs.close()
+        try:
+            yield self.folder / _STORE
+        finally:
+            self.start()
+            _wait_until_ready(self)
+
+    def kubeconfig(
+        self, name: str = "direct", *, port: int | None = None, token: str = _TOKEN, scheme: str = "https"
+    ) -> Path:
+        """The file of this name. port, scheme: of a proxy on the way. token: of another user."""
         file = self.folder / f"{name}.kubeconfig"
-        cluster = {"server": f"https://127.0.0.1:{port or self.port}", "insecure-skip-tls-verify": True}
+        cluster = {"server": f"{scheme}://127.0.0.1:{port or self.port}", "insecure-skip-tls-verify": True}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -111,7 +130,7 @@ def an_api_server(
     tokens = folder / "tokens.csv"
     tokens.write_text(f"{_TOKEN},tester,1,system:masters\n")
     etcd = [
-        f"--data-dir={folder / 'etcd'}",
+        f"--data-dir={folder / _STORE}",
         f"--listen-client-urls=http://127.0.0.1:{store}",
         f"--advertise-client-urls=http://127.0.0.1:{store}",
         f"--listen-peer-urls=http://127.0.0.1:{peers}",
@@ -132,8 +151,14 @@ def an_api_server(
         "--disable-admission-plugins=ServiceAccount",
         *options,
     ]
-    with running("etcd", etcd, folder / "etcd.log"), running(program, server, folder / "server.log"):
-        found = ApiServer(port, folder)
+    with ExitStack() as programs:
+
+        def start() -> None:
+            programs.enter_context(running("etcd", etcd, folder / "etcd.log"))
+            programs.enter_context(running(program, server, folder / "server.log"))
+
+        start()
+        found = ApiServer(port, folder, f"http://127.0.0.1:{store}", start, programs)
         _wait_until_ready(found)
         yield found
 

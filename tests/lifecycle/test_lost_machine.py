@@ -98,7 +98,7 @@ def all_use(nodes: Nodes, engines: list[str], k: int, *, above: int = 0) -> bool
 
 def stands_by(nodes: Nodes, operator: str) -> bool:
     """Whether it answers, and says that it does not lead."""
-    return "\noutrider_operator_leader 0.0\n" in (nodes.page(operator, 8080, HOME) or "")
+    return '\noutrider_operator_leader{shard=""} 0.0\n' in (nodes.page(operator, 8080, HOME) or "")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.cluster.outrider_cli import guidellm, has_no_override, outrider, prog
 
 pytestmark = [pytest.mark.engine("twin", "starts")]
 
-LOAD = ("--streams", "4", "--rounds", "3", "--seconds", "5", "--k", "3")
+LOAD = ("--streams", "4", "--rounds", "2", "--seconds", "5", "--k", "3")
 
 
 def test_every_arm_gets_a_gain_with_an_interval_and_nothing_is_left() -> None:

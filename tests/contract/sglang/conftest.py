@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.engine import Engine
-from tests.contract.engine_process import PYTHON
-from tests.contract.sglang.engine import SGLANG, install_plugin, running_engine
+from tests.contract.engine_process import PYTHON, SGLANG
+from tests.contract.sglang.engine import install_plugin, running_engine
 
 
 @pytest.fixture(scope="session")

@@ -29,9 +29,8 @@ from tests.contract.engine import (
     install,
     serving,
 )
-from tests.contract.engine_process import CACHE, QUIET, begin
+from tests.contract.engine_process import QUIET, SGLANG, Start, fork_with_sglang
 
-SGLANG = CACHE / "engine-env" / "sglang"
 PACKAGES = PLUGIN_SOURCE / "testing" / "sglang_cpu"
 CANDIDATES = (0, 1, 2, 3, 5)
 ON_A_CPU = (
@@ -110,7 +109,9 @@ def server_flags(folder: Path, port: int, candidates: Sequence[int]) -> list[str
 
 
 @contextmanager
-def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> Iterator[Engine]:
+def running_engine(
+    plugin: Path, folder: Path, launch: Launch | None = None, *, start: Start = fork_with_sglang
+) -> Iterator[Engine]:
     """Start an engine, wait until it is healthy, and end it with its children."""
     launch = launch or Launch()
     key_file, schedule_file, log_file = folder / "key.pub", folder / "schedule.json", folder / "engine.log"
@@ -131,6 +132,6 @@ def running_engine(plugin: Path, folder: Path, launch: Launch | None = None) -> 
     }
     flags = [*server_flags(folder, port, launch.candidates), *launch.flags]
     with log_file.open("wb") as log:
-        process = begin(["-m", "sglang.launch_server", *flags], variables, log)
+        process = start(["-m", "sglang.launch_server", *flags], variables, log)
     with serving(process, port, key_file, log_file) as engine:
         yield engine

@@ -11,7 +11,8 @@ import httpx
 
 from outrider_twin.batch import TEXT
 from tests.contract.engine import PLAIN, REQUEST_SECONDS, Engine, completion_body
-from tests.contract.sglang.engine import CANDIDATES, SGLANG, Launch
+from tests.contract.engine_process import SGLANG
+from tests.contract.sglang.engine import CANDIDATES, Launch
 
 ROOT = Path(__file__).parents[3]
 THROUGHPUT_AWARE = "tests.bench.sglang.rule:InSGLang"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import pytest
 from outrider.runtimes.flag_table import Form
 from outrider.runtimes.sglang.flags import FLAGS
 from outrider_protocol.sglang_releases import DEFAULT_RELEASE, parse_release
-from tests.contract.engine_process import PYTHON
-from tests.contract.sglang.engine import SGLANG
+from tests.contract.engine_process import SGLANG, fork_with_sglang, run
 from tests.unit.plan.factories import a_plan, arguments
 from tests.unit.runtimes.sglang_models import HEAD, OFF, ROLLOUT, a_sglang_model
 
@@ -44,7 +42,7 @@ for action in parser._actions:
     kind = "pair" if isinstance(action, pair) else "switch" if action.nargs == 0 else "value"
     for name in action.option_strings:
         forms[name] = [kind, action.nargs in ("+", "*")]
-read = {name: vars(parser.parse_args(words)) for name, words in json.load(sys.stdin).items()}
+read = {name: vars(parser.parse_args(words)) for name, words in json.loads(sys.argv[1]).items()}
 print(json.dumps([forms, read], default=str))
 """
 """Prints each flag with its form, and what the parser read in each command line."""
@@ -55,15 +53,10 @@ def parsed(sglang_plugin: Path) -> tuple[dict[str, tuple[str, bool]], Mapping[st
     """The flags of SGLang's parser, and what it reads for each launch."""
     folders = os.pathsep.join(map(str, (sglang_plugin, SGLANG)))
     words = {name: arguments(a_plan(model)) for name, model in LAUNCHES.items()}
-    ended = subprocess.run(
-        [PYTHON, "-c", PARSE],
-        input=json.dumps(words),
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": folders, "SGLANG_USE_CPU_ENGINE": "1", "SGLANG_PLUGINS": "none"},
-    )
-    forms, read = json.loads(ended.stdout.splitlines()[-1])
+    variables = {**os.environ, "PYTHONPATH": folders, "SGLANG_USE_CPU_ENGINE": "1", "SGLANG_PLUGINS": "none"}
+    ended = run(["-c", PARSE, json.dumps(words)], variables, timeout=300, start=fork_with_sglang)
+    assert ended.returncode == 0, ended.log
+    forms, read = json.loads(ended.log.splitlines()[-1])
     return forms, read
 
 

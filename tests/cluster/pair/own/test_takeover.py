@@ -1,4 +1,4 @@
-"""Two operators: the one that leads is killed, or falls silent as on a node that is lost and comes back."""
+"""No operator leads, which an alert sees. Of two, the leader is killed, or falls silent as on a lost node."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster.alerts import alerts, ask
 from tests.cluster.api_server import read
 from tests.cluster.engines import page, read_page, ready_pods
 from tests.cluster.kubectl import Object, get, kubectl, operator_namespace, wait_for
-from tests.cluster.operator_pod import operator_pods
+from tests.cluster.operator_pod import operator_pods, without_operator
 from tests.cluster.pair import NAME, TICK, rules
 from tests.cluster.sending import Sender
 
@@ -43,6 +44,19 @@ def two_operators(pair: Sender) -> Iterator[None]:  # noqa: ARG001  its engines 
         kubectl("scale", *operator, "--replicas=1")
         wait_for("one operator", operator_pods, lambda left: len((left or {})["status"]) == 1, seconds=60)
         kubectl("rollout", "status", *operator, "--timeout=90s")
+
+
+async def test_a_missing_leader_is_seen(pair: Sender) -> None:  # noqa: ARG001
+    expression = alerts()["OutriderLeaderAbsent"]
+
+    def absent() -> Object | None:
+        found = ask(expression)
+        return {"status": found} if found else None
+
+    wait_for("one leads", absent, lambda seen: seen is None, seconds=60)
+    with without_operator():
+        wait_for("the alert sees it", absent, lambda seen: seen is not None, seconds=60)
+    wait_for("it is over", absent, lambda seen: seen is None, seconds=60)
 
 
 async def test_a_leader_that_falls_silent_is_followed_and_pushes_nothing_when_it_is_back(
@@ -129,5 +143,5 @@ def leads(pod: str) -> int:
     """What the operator says of itself: 1 or 0."""
     path = f"/api/v1/namespaces/{operator_namespace()}/pods/{pod}:8080/proxy/metrics"
     lines = read(path).splitlines()
-    (value,) = (line.split()[-1] for line in lines if line.startswith("outrider_operator_leader "))
+    (value,) = (line.split()[-1] for line in lines if line.startswith("outrider_operator_leader{"))
     return int(float(value))

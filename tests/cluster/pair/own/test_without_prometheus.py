@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.alerts import held, wait_until_held
+from tests.cluster.alerts import wait_until_held
 from tests.cluster.engines import ready_pods
 from tests.cluster.kubectl import Object, has_condition, kubectl, namespace, operator_namespace, wait_for
 from tests.cluster.models import speculation
@@ -35,7 +35,7 @@ async def test_without_prometheus_for_longer_than_a_lease_the_table_stays_and_re
     async with pair.holding(streams=2) as came_to:
         await asyncio.to_thread(wait_for, "measured", look, metrics("True", "MetricsFresh"), seconds=TICKS)
         await asyncio.to_thread(wait_for, "decided", look, has_left_the_static_table, seconds=2 * TICKS)
-        assert held(ALERT, model=NAME) == []
+        await asyncio.to_thread(wait_until_held, ALERT, seconds=TICKS, model=NAME)
         kubectl("scale", *prometheus, "--replicas=0")
         gone_at = time.monotonic()
         try:

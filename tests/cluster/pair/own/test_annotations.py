@@ -1,4 +1,4 @@
-"""What a person says by annotations, and what survives a restart, on one model without load."""
+"""What a person says by annotations, and what survives a restart, without load. In this order."""
 
 from __future__ import annotations
 
@@ -9,47 +9,42 @@ import pytest
 
 from tests.cluster.annotations import forget, override, pause, take_back
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, namespace, wait_for
-from tests.cluster.models import deploying, in_force, model, read_twin
+from tests.cluster.models import in_force
 from tests.cluster.operator_pod import without_operator
-from tests.cluster.own_operator import own_operator
+from tests.cluster.pair import NAME, TICKS, look, tune
+from tests.cluster.sending import Sender
 
-pytestmark = [pytest.mark.engine("twin", "starts")]
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
-NAME = "annotated"
-STATIC = [{"maxBatchSize": 3, "numSpeculativeTokens": 2}, {"numSpeculativeTokens": 0}]
-STATIC_TABLE = "3:2,*:0"
-TICKS = 30.0
+STATIC_TABLE = "3:0,*:5"
+static_table = in_force(STATIC_TABLE, replicas=2)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tuned() -> Iterator[None]:
-    """One model for the whole module, under its own operator."""
-    with own_operator(NAME), deploying() as deploy:
-        manifest = read_twin()
-        manifest["spec"]["speculation"] |= {"tuning": {"mode": "Auto"}, "schedule": STATIC}
-        deploy(manifest, NAME)
-        wait_for("the table is in force", look, in_force(STATIC_TABLE), seconds=300)
-        yield
+def tuned(pair: Sender) -> Iterator[None]:  # noqa: ARG001 - order
+    """The tuner may act, and knows nothing; afterwards as well."""
+    tune("Auto")
+    yield
+    tune("Off")
+    wait_for("the table stays", look, static_table, seconds=TICKS)
+    kubectl("delete", "configmap", f"{NAME}-tuner", "-n", namespace(), "--ignore-not-found")
 
 
 @pytest.fixture(autouse=True)
-def no_annotations() -> Iterator[None]:
-    """Each test says what it wants, and takes it back."""
+def as_applied(tuned: None) -> Iterator[None]:  # noqa: ARG001 - order
+    """Each test says what it wants, and takes it back. What the tuner keeps stays for the next one."""
+    wait_for("tuning", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=TICKS)
+    wait_for("the table is in force", look, static_table, seconds=TICKS)
     yield
     take_back(NAME)
     wait_for("tuning goes on", look, lambda seen: has_condition(seen, "TuningActive", "True"), seconds=TICKS)
-
-
-def look() -> Object | None:
-    """The model as it stands."""
-    return model(NAME)
 
 
 def test_an_override_applies_until_it_expires() -> None:
     override(NAME, "*:5", seconds=15)
     seen = wait_for("the override is in force", look, in_force("*:5"), seconds=TICKS)
     assert has_condition(seen, "TuningActive", "False", "Overridden")
-    wait_for("the table of before is back", look, in_force(STATIC_TABLE), seconds=15 + TICKS)
+    wait_for("the table of before is back", look, static_table, seconds=15 + TICKS)
 
 
 def test_a_pause_is_reported_and_ended() -> None:
@@ -57,7 +52,7 @@ def test_a_pause_is_reported_and_ended() -> None:
     paused = wait_for(
         "paused", look, lambda seen: has_condition(seen, "TuningActive", "False", "Paused"), seconds=TICKS
     )
-    assert in_force(STATIC_TABLE)(paused)
+    assert static_table(paused)
 
 
 def test_an_override_that_cannot_be_used_says_what_to_write() -> None:
@@ -71,7 +66,7 @@ def test_an_override_that_cannot_be_used_says_what_to_write() -> None:
     found = condition(refused, "TuningActive")
     assert found is not None
     assert "K=99, which the engines did not capture" in found["message"]
-    assert in_force(STATIC_TABLE)(refused)
+    assert static_table(refused)
 
 
 def test_the_tuner_state_belongs_to_the_model_and_ends_with_its_deletion() -> None:
@@ -90,7 +85,7 @@ def test_a_request_to_forget_is_honoured_and_kept_with_what_is_learnt_since() ->
     wait_for("kept", state, honours("first"), seconds=60)
     with without_operator():
         pass
-    seen = wait_for("another operator tunes", look, in_force(STATIC_TABLE), seconds=60)
+    seen = wait_for("another operator tunes", look, static_table, seconds=60)
     assert len([word for word in told_of(seen) if "'first'" in word]) == 1
 
 
@@ -100,7 +95,7 @@ def test_an_unusable_state_is_reported_and_the_table_stays() -> None:
         change = '{"data": {"state.json": "{"}}'
         kubectl("patch", "configmap", f"{NAME}-tuner", "-n", namespace(), "--type", "merge", "-p", change)
     wait_for("told", ignored, lambda seen: seen is not None, seconds=60)
-    wait_for("the table stays", look, in_force(STATIC_TABLE), seconds=TICKS)
+    wait_for("the table stays", look, static_table, seconds=TICKS)
 
 
 def state() -> Object | None:

@@ -18,11 +18,7 @@ from tests.cluster.pair import NAME, TICK, evidence, look, override, rules, tune
 from tests.cluster.pair.watching import changed_evidence, pages, seconds_until
 from tests.cluster.sending import Sender
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="package"),
-    pytest.mark.engine("twin", "starts"),
-    pytest.mark.alone("restarts"),
-]
+pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
 LOOKS = 2.0
 """Between two looks, and for kubectl itself."""
