@@ -52,8 +52,13 @@ def rows(result: Result, published: Published) -> Iterator[tuple[str, ...]]:
     found = compared(result)
     for row, gain_of in ROWS.items():
         gain, (lowest, highest) = gain_of(found), published.gains[row]
-        known = f"{_percent(lowest)} to {_percent(highest)} %"
+        known = published_cell(lowest, highest)
         yield row, TOO_FEW if gain is None else percent(gain), known, agreement(gain, lowest, highest)
+
+
+def published_cell(lowest: float, highest: float) -> str:
+    """The smallest and the largest of published gains, such as `+46 to +50 %`; one where they agree."""
+    return f"{' to '.join(dict.fromkeys((_percent(lowest), _percent(highest))))} %"
 
 
 def agreement(gain: Interval | None, lowest: float, highest: float) -> str:

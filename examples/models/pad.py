@@ -4,7 +4,8 @@
 
 A 3 M parameter model fits in a processor's cache, where speculation has nothing to save.
 Padding adds layers that write zero to the residual stream, and MLP columns that are zero. So
-every step reads about 85 MB while the logits stay the same. The drafters are copied.
+every step reads about 85 MB while the logits stay the same. The drafters are copied, and the target as it was
+trained is copied as ``light``.
 
 Tensors move as 16-bit words: numpy has no bfloat16, and padding does no arithmetic.
 """
@@ -28,6 +29,8 @@ from examples.models.shapes import PADDED_TARGET, Shape
 WEIGHTS = Path(__file__).parent / "weights"
 """The models as trained, in git."""
 MODELS = ("target", "drafter", "eagle3")
+LIGHT = "light"
+"""The target without padding, for tests that need no cost of a step."""
 STAMP = "padded.json"
 ONE = 0x3F80
 """1.0 in bfloat16."""
@@ -48,7 +51,8 @@ def main() -> None:
 
 def pad(weights: Path, output: Path, shape: Shape) -> bool:
     """Write all models below `output`; False when they are there from the same weights."""
-    stamp = {"source": _digest(weights), "layers": shape.layers, "intermediate": shape.intermediate}
+    sizes = {"layers": shape.layers, "intermediate": shape.intermediate}
+    stamp = {"source": _digest(weights), "folders": [*MODELS, LIGHT], **sizes}
     stamp_file = output / STAMP
     output.mkdir(parents=True, exist_ok=True)
     if stamp_file.exists() and json.loads(stamp_file.read_text()) == stamp:
@@ -58,8 +62,9 @@ def pad(weights: Path, output: Path, shape: Shape) -> bool:
     with tempfile.TemporaryDirectory(dir=output) as aside:
         for name in MODELS:
             shutil.copytree(weights / name, Path(aside) / name)
+        shutil.copytree(weights / "target", Path(aside) / LIGHT)
         _pad_in_place(Path(aside) / "target", shape)
-        for name in MODELS:
+        for name in (*MODELS, LIGHT):
             shutil.rmtree(output / name, ignore_errors=True)
             (Path(aside) / name).rename(output / name)
     stamp_file.write_text(json.dumps(stamp) + "\n")

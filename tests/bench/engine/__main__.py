@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -39,10 +38,12 @@ from tests.bench.engine.prediction import NUMBER_BYTES, Prediction, predict
 from tests.bench.engine.progress import Progress
 from tests.bench.engine.records import Journal, OtherPlan, UnitRecord
 from tests.bench.engine.result import Conditions, result
-from tests.bench.engine.stand_in import REAL, TRACES, TWIN, StandIn, stand_in
+from tests.bench.engine.stand_in import DRAWN, REAL, TRACES, TWIN, StandIn, drawn_trace, stand_in
 from tests.bench.engine.stand_ins import StandIns
 from tests.bench.engine.summary import markdown, summary
 from tests.bench.engine.trace import Trace, parse_trace
+from tests.bench.held_out import full_hash
+from tests.bench.results import commit
 
 OUTPUT = Path("out/bench/engine")
 TRACE, QUICK_TRACE = "1:60,24:60,2:50,12:50", "1:34,24:36,2:34"
@@ -84,7 +85,10 @@ def main(
     engine: Annotated[str, typer.Option(help="One of: " + ", ".join(ENGINES))] = REAL,
     pods: Annotated[int, typer.Option(min=1, help="Of stand-ins. A load's streams are those per pod.")] = 1,
     slow_pod: Annotated[float, typer.Option(min=1, help="Steps of one stand-in take so many times.")] = 1.0,
-    trace: Annotated[str | None, typer.Option(help=f"streams:seconds, …  Default: {TRACE}")] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(help=f"streams:seconds, …, or {DRAWN}: from the commit's hash. Default: {TRACE}"),
+    ] = None,
     prompts: Annotated[Prompts, typer.Option(help="What the streams ask for.")] = Prompts.CODE,
     seed: Annotated[int, typer.Option(help="Of the orders and of the prompts.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Default: result.json in --output.")] = None,
@@ -120,7 +124,7 @@ def main(
     try:
         base, twin = _engine(engine, example, pods, slow_pod)
         usual = TRACES[twin.name] if twin else (TRACE, QUICK_TRACE)
-        text = trace or usual[quick]
+        text = _drawn(twin) if trace == DRAWN else trace or usual[quick]
         settings = Settings(
             trace=_trace(text, prompts, base, max_tokens, twin),
             seed=seed,
@@ -182,6 +186,12 @@ def _engine(
         return base, None
     twin = stand_in(base, engine.removeprefix(TWIN))
     return twin.manifest, twin
+
+
+def _drawn(twin: StandIn | None) -> str:
+    if twin is None:
+        raise ValueError(f"--trace {DRAWN} is for stand-ins")
+    return drawn_trace(twin, full_hash(commit().removesuffix("-dirty")))
 
 
 def _trace(text: str, prompts: Prompts, base: JsonObject, max_tokens: int, twin: StandIn | None) -> Trace:
@@ -312,7 +322,7 @@ async def _conditions(cluster: Cluster, run: Run, records: list[UnitRecord]) -> 
         **around.model_dump(),
         started=began.isoformat(timespec="seconds"),
         finished=ended.isoformat(timespec="seconds"),
-        commit=_commit(),
+        commit=commit(),
         plan=settings.fingerprint,
         trace=run.trace,
         seed=settings.seed,
@@ -331,17 +341,6 @@ async def _conditions(cluster: Cluster, run: Run, records: list[UnitRecord]) -> 
         pods=settings.pods,
         slow_pod=settings.slow_pod,
     )
-
-
-def _commit() -> str:
-    """Of the checkout; + where it was changed since."""
-    try:
-        name = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return name.stdout.strip()
 
 
 if __name__ == "__main__":

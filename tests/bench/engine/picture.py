@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 RIVAL_COLOURS = ("#D55E00", "#CC79A7", "#009E73")
 """Limit of policies in the picture, because more lines cannot be distinguished."""
 TITLES = {
-    NONE: "no speculation",
-    HAND: "hand table",
-    PROFILED: "vLLM, profiled table",
+    NONE: "no drafter (another launch)",
+    HAND: "rule-of-thumb schedule",
+    PROFILED: "vLLM's schedule, from an offline profile",
     "acceptance": "acceptance thresholds",
     "acceptance-off": "off below a rate",
     "length-off": "off below a length",
@@ -39,7 +39,7 @@ TITLES = {
     "sglang": "SGLang's adaptive mode",
     "sglang-throughput": "SGLang, throughput-aware",
     "ucb-specstop": "UCB-SpecStop",
-    "turbospec": "TurboSpec's goodput",
+    "turbospec": "TurboSpec, from an offline profile",
     "model": "model only",
     OUTRIDER_ARM: "Outrider",
 }
@@ -96,16 +96,16 @@ def _colours(result: Result) -> dict[str, str]:
 
 
 def _levels(axis: Axes, analysis: Analysis, starts: Sequence[float]) -> None:
-    """What a clairvoyant and an engine without speculation reach in each phase."""
+    """What the oracle policy and an engine without a drafter reach in each phase."""
     none = analysis.arms.get(NONE)
     for index, phase in enumerate(analysis.trace):
         span = (starts[index], starts[index + 1])
         best = analysis.best.get(phase.load.name)
         if best is not None:
-            label = "clairvoyant" if index == 0 else ""
+            label = "oracle policy" if index == 0 else ""
             axis.hlines(best.value, *span, color="black", linestyle="--", linewidth=1.2, label=label)
         if none is not None:
-            label = "no speculation" if index == 0 else ""
+            label = TITLES[NONE] if index == 0 else ""
             axis.hlines(none.whole[index], *span, color=ZERO, linestyle=":", linewidth=2, label=label)
 
 
@@ -165,12 +165,12 @@ def _bars(axis: Axes, arms: Sequence[ArmFigures], colours: Mapping[str, str]) ->
     axis.axhline(0, color=GREY, linewidth=0.8)
     axis.set_xticks(range(len(shown)), [fill(title(arm.arm), 11) for arm in shown], fontsize=8)
     axis.set_ylabel("mean regret, %")
-    axis.set_title("Regret to the clairvoyant: whole phases (dark), after 30 s (light); whiskers: 95 %")
+    axis.set_title("Regret to the oracle policy: whole phases (dark), after 30 s (light); whiskers: 95 %")
 
 
 def title(arm: str) -> str:
-    """How an arm is called in the picture."""
-    return f"K = {arm}" if arm.isdecimal() else TITLES[arm]
+    """How pages and the picture call an arm."""
+    return f"fixed K = {arm}" if arm.isdecimal() else TITLES[arm]
 
 
 def _bar(axis: Axes, place: float, regret: Interval | None, colour: str, *, alpha: float) -> None:

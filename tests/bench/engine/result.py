@@ -136,7 +136,7 @@ def _arm_goals(found: Figures) -> list[Goal]:
 
 
 def _regret_goal(own: ArmFigures | None) -> Goal:
-    words = "mean regret to the clairvoyant after the first 30 s of a phase"
+    words = "mean regret to the oracle policy after the first 30 s of a phase"
     regret = own.regret_settled if own else None
     upper = own.regret_settled_to_best_mean if own else None
     if regret is None or upper is None:
@@ -155,7 +155,7 @@ def _first_goal(found: Figures) -> Goal:
 
 
 def _loss_goal(own: ArmFigures | None) -> Goal:
-    words = "worst phase below no speculation, beyond noise"
+    words = "worst phase below no drafter, beyond noise"
     if own is None or own.worst_loss is None:
         return Goal(words=words, limit=LOSS, value=None, reached=None)
     beyond = [phase for phase in own.phases if phase.loss is not None and phase.loss.low > LOSS]
@@ -165,7 +165,7 @@ def _loss_goal(own: ArmFigures | None) -> Goal:
 
 
 def _coverage_goal(covered: Coverage | None) -> Goal:
-    words = "share of reported speedups that agree with the measured ratio within both errors"
+    words = "ratio of reported speedups that agree with the measured ones within both errors"
     if covered is None or covered.consistent is None:
         return Goal(words=words, limit=COVERED, value=None, reached=None)
     note = (
@@ -177,13 +177,17 @@ def _coverage_goal(covered: Coverage | None) -> Goal:
 
 
 def _reaction_goal(reacted: Sequence[Reaction], scrape_seconds: float) -> Goal:
-    words = "longest seconds from a load step to a new table in force"
+    words = "longest seconds from a load step to a new schedule in force"
     needed = [one for one in reacted if one.wanted]
     missed = [one for one in needed if one.seconds is None]
     known = [one.seconds for one in needed if one.seconds is not None]
     if not needed:
         return Goal(
-            words=words, limit=REACTION_SECONDS, value=None, reached=None, note="no step needed a new table"
+            words=words,
+            limit=REACTION_SECONDS,
+            value=None,
+            reached=None,
+            note="no step needed another",
         )
     note = f"{len(needed)} steps needed one, {len(missed)} got none, at scrapes every {scrape_seconds:g} s"
     return Goal(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import hypot
@@ -14,6 +15,7 @@ from outrider.cluster.resources import JsonObject
 from outrider_lab.rivals.tuners import hand_table
 from outrider_twin.description import DEFAULT_TEXT, load_shipped
 from outrider_twin.settings import VARIABLE, Settings
+from tests.bench.held_out import seed
 
 REAL = "real"
 TWIN = "twin:"
@@ -30,6 +32,15 @@ TRACES: Mapping[str, tuple[str, str]] = {
 }
 """The whole trace and the quick one, by stand-in: the best K or the gain changes between its loads."""
 
+DRAWN = "drawn"
+"""In place of a trace: one that follows from the commit."""
+_STREAMS: Mapping[str, tuple[int, ...]] = {
+    "h100_8b": (2, 4, 8, 16, 32, 48),
+    "a40_7b": (2, 4, 8, 16, 32),
+    "gb10_30b_moe": (2, 4, 8, 16),
+}
+"""Loads that a trace may draw, by stand-in: batch sizes of its source."""
+_HELD_SECONDS, _TURN_SECONDS, _TURNS = 40, 15, 4
 STREAM_INTERVALS: Mapping[str, int] = {"h100_8b": 16}
 """Tokens of an answer in one message, where one message for each step would keep client and server busy:
 they share this machine with the engines, and a client that is late leaves seats empty."""
@@ -55,6 +66,22 @@ class StandIn:
     def single_noise(self) -> float:
         """Relative standard error of what was measured once."""
         return hypot(self.settings.noise.drift, TEXT_NOISE)
+
+
+def drawn_trace(twin: StandIn, commit: str) -> str:
+    """Three loads that stay, then two texts by turns at one of them. Without texts, two loads take turns.
+
+    commit: all 40 digits, from which the draws follow.
+    """
+    draw = random.Random(seed(commit, "closed loop", twin.name))
+    loads = draw.sample(_STREAMS[twin.name], 3)
+    if twin.texts:
+        held = [f"{streams}:{_HELD_SECONDS}:{draw.choice(twin.texts)}" for streams in loads]
+        by_turns = [f"{loads[-1]}:{_TURN_SECONDS}:{text}" for text in draw.sample(twin.texts, 2)]
+    else:
+        held = [f"{streams}:{_HELD_SECONDS}" for streams in loads]
+        by_turns = [f"{streams}:{_TURN_SECONDS}" for streams in draw.sample(loads, 2)]
+    return ",".join([*held, *(by_turns[turn % 2] for turn in range(_TURNS))])
 
 
 def stand_in(example: JsonObject, name: str) -> StandIn:

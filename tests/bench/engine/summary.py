@@ -42,11 +42,10 @@ def rows(result: Result) -> list[tuple[str, ...]]:
         if predicted is None:
             continue
         far = apart(arm, predicted)
-        rate = arm.tokens_per_second
         found.append(
             (
                 title(arm.arm),
-                f"{rate.value:.0f} [{rate.low:.0f}, {rate.high:.0f}]",
+                rate_range(arm.tokens_per_second),
                 f"{predicted.tokens_per_second:.0f} ({100 * far.tokens_per_second:+.1f} %)"
                 + far.mark("tokens_per_second"),
                 _percent(arm.regret_whole),
@@ -110,27 +109,31 @@ def _value(value: float | None) -> str:
 
 
 def _arms(result: Result) -> Table:
-    table = Table(title="Whole trace; regret to the clairvoyant and loss in %", title_justify="left")
+    table = Table(title="Whole trace; regret to the oracle policy and loss in %", title_justify="left")
     for heading in ("arm", "tokens/s", "regret", "after 30 s", "worst after 30 s", "worst loss"):
         table.add_column(heading, justify="left" if heading == "arm" else "right")
     best = result.figures.clairvoyant_tokens_per_second
     if best is not None:
-        table.add_row("clairvoyant", f"{best:.0f}", "", "", "", "", style="dim")
+        table.add_row("oracle policy", f"{best:.0f}", "", "", "", "", style="dim")
     for arm in result.figures.arms:
         table.add_row(*_cells(arm), style="bold" if arm.arm == "outrider" else None)
     return table
 
 
 def _cells(arm: ArmFigures) -> tuple[str, ...]:
-    rate = arm.tokens_per_second
     return (
         title(arm.arm),
-        f"{rate.value:.0f} [{rate.low:.0f}, {rate.high:.0f}]",
+        rate_range(arm.tokens_per_second),
         _percent(arm.regret_whole),
         _percent(arm.regret_settled),
         _percent(arm.worst_regret_settled),
         _percent(arm.worst_loss),
     )
+
+
+def rate_range(rate: Interval) -> str:
+    """A cell with tokens per second and their interval, such as `298 [290, 305]`."""
+    return f"{rate.value:.0f} [{rate.low:.0f}, {rate.high:.0f}]"
 
 
 def _percent(found: Interval | None) -> str:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "benchmarks"
 RAW = ".raw.json"
+TUNER = (
+    "operator/outrider/tuning",
+    "operator/outrider/performance",
+    "operator/lab/outrider_lab",
+    "engine_image/protocol/outrider_protocol",
+)
+"""What decides the figures of every simulation of the tuner."""
 
 
 class _Part(BaseModel):
@@ -70,10 +78,36 @@ class Record(_Part):
         found = self.model_dump(mode="json", exclude_defaults=True) | {"raw": self.raw}
         self.path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
+    def write_with(self, result: Mapping[str, Any]) -> None:
+        """Make or replace its file, and the result file beside it."""
+        self.write()
+        text = json.dumps(result, separators=(",", ":")) + "\n"
+        (FOLDER / f"{self.name}{RAW}").write_text(text, encoding="utf-8")
+
+
+def write_of_result(
+    arguments: Sequence[str], *, module: str, about: str | None, record_of: Callable[[Any, str], Record]
+) -> None:
+    """Write the record of a result file, and the result beside it: the command line of a script.
+
+    module: that `python -m` runs. record_of: the record by the parsed result and the record's name.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("name", help="such as 2026-12-01-traffic")
+    options = parser.parse_args(arguments)
+    result = json.loads(options.result.read_text(encoding="utf-8"))
+    record_of(result, options.name).write_with(result)
+
 
 def percent(ratio: float) -> str:
     """A cell with one digit; never -0.0."""
     return f"{round(100 * ratio, 1) + 0.0:.1f}"
+
+
+def percent_range(middle: float, low: float, high: float) -> str:
+    """A cell with a ratio and its brackets, such as `1.0 [0.5, 2.0]`."""
+    return f"{percent(middle)} [{percent(low)}, {percent(high)}]"
 
 
 def records() -> dict[str, Record]:

@@ -1,138 +1,97 @@
-"""``python -m tests.bench.scale``: creation, steady work and a restart of one operator with many models."""
+"""``python -m tests.bench.scale``: one operator with many models: creation, steady work and other leaders."""
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+from outrider.controller.settings import MetricsSourceKind as Source
 from tests.bench import results
-from tests.bench.scale.figures import quantile, table
-from tests.bench.scale.place import REPLICAS, Operator, Place, Source, a_place, an_operator, writes
-
-Figures = dict[str, float | None]
-_LIMIT_SECONDS = 1800.0
-"""For each of creation and restart. 300 models take 160 s on two cores."""
-_TOLD_SECONDS = 30.0
-
-
-def _until(what: str, wanted: int, seen: Callable[[], int]) -> float | None:
-    """Seconds until so many are seen; None if there are not within the limit. It prints how far it is."""
-    began = printed = time.monotonic()
-    while (now := time.monotonic()) - began < _LIMIT_SECONDS:
-        found = seen()
-        if found >= wanted:
-            return now - began
-        if now - printed >= _TOLD_SECONDS:
-            print(f"{what}: {found} of {wanted} after {now - began:.0f} s", flush=True)
-            printed = now
-        # A look takes time of the machine that is measured.
-        time.sleep(max(0.5, wanted / 500))
-    return None
+from tests.bench.scale.figures import Figures, ratios, table
+from tests.bench.scale.operators import Operator, some_operators
+from tests.bench.scale.phases import creation, other_leader, steady_work
+from tests.bench.scale.place import Place, a_place
+from tests.bench.scale.reference import measure_reference
+from tests.bench.scale.slow import AFTERWARDS, STEADY, Slow
 
 
-def creation(place: Place, operator: Operator, models: int) -> Figures:
-    """Create so many models at once, and wait until all are ready and pushed."""
-    began, before = time.time(), operator.usage()
-    place.create_models(models)
-    deployed = _until("Deployments", models, place.deployments)
-    pushed = _until("engines with a push", REPLICAS * models, lambda: place.node()["since_mark"])
-    ready = _until("ready models", models, place.ready_models)
-    until = time.time()
-    time.sleep(3)  # The API server writes the audit log in batches.
-    requests = place.requests(began, until)
-    print("creation, requests per model:", {k: round(v / models, 1) for k, v in requests.most_common()})
-    return {
-        "creation: all Deployments, s": None if deployed is None else deployed,
-        "creation: all Ready and pushed, s": None if None in (ready, pushed) else until - began,
-        "creation: CPU, s": operator.usage().cpu - before.cpu,
-        "creation: writes per model": writes(requests) / models,
-        "creation: writes per model until Ready": _mean(place.writes_until_ready(began)),
-        "creation: longest block of the loop, s": _latest(operator, began, until),
-    }
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How each size is measured.
+
+    settle, steady: seconds before a time that is measured, and its seconds; 0: creation alone. source: of the
+    operator's metrics. slow: what becomes slow for a second time. shards: processes of the operator.
+    """
+
+    settle: float
+    steady: float
+    source: Source
+    slow: Slow
+    shards: int
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _steady(place: Place, operator: Operator, models: int, seconds: float) -> Figures:
-    began, before, node = time.time(), operator.usage(), place.node()
-    time.sleep(seconds)
-    until, after, now = time.time(), operator.usage(), place.node()
-    time.sleep(3)
-    requests = place.requests(began, until)
-    print("steady, requests per model:", {k: round(v / models, 1) for k, v in requests.most_common()})
-    pushes = _timed(operator, "push", began, until)
-    took = [seconds for seconds, _ in pushes]
-    ticks = [seconds for seconds, _ in _timed(operator, "tick", began, until)]
-    minutes, scrapes = (until - began) / 60, now["scrapes"] - node["scrapes"]
-    return {
-        "steady: cores": (after.cpu - before.cpu) / (until - began),
-        "steady: CPU per scrape, ms": 1e3 * (after.cpu - before.cpu) / max(1, scrapes),
-        "steady: tick, median, s": quantile(ticks, 0.5),
-        "steady: longest block of the loop, s": _latest(operator, began, until),
-        "steady: push p50, s": quantile(took, 0.5),
-        "steady: push p99, s": quantile(took, 0.99),
-        "steady: pushes per pod and minute": (now["puts"] - node["puts"]) / models / REPLICAS / minutes,
-        "steady: scrapes per pod and minute": (now["scrapes"] - node["scrapes"])
-        / models
-        / REPLICAS
-        / minutes,
-        "steady: failed pushes": float(sum(failed for _, failed in pushes)),
-        "steady: lapsed leases": float(now["lapses"] - node["lapses"]),
-        "steady: writes per model and minute": writes(requests) / models / minutes,
-        "peak of memory, MiB": after.peak,
-    }
-
-
-def _restart(place: Place, models: int) -> Figures:
-    began, before = time.time(), place.node()
-    place.mark()
-    with an_operator(place, "restarted"):
-        _until("engines with a push", REPLICAS * models, lambda: place.node()["since_mark"])
-        after = place.node()
-    renewed = after["last_first_push"] if after["since_mark"] >= REPLICAS * models else None
-    return {
-        "restart: all engines renewed, s": renewed,
-        "restart: lapsed leases": float(after["lapses"] - before["lapses"]),
-        "restart: requests per model": place.requests(began, time.time()).total() / models,
-    }
-
-
-def _timed(operator: Operator, kind: str, since: float, until: float) -> list[tuple[float, bool]]:
-    return [(took, failed) for line in operator.seen(since, until) for took, failed in line.get(kind, ())]
-
-
-def _latest(operator: Operator, since: float, until: float) -> float | None:
-    return max((line["late"] for line in operator.seen(since, until)), default=None)
-
-
-def measure(models: int, *, settle: float, steady: float, source: Source) -> Figures:
-    """One size, on an API server of its own. settle, steady: seconds."""
+def measure(models: int, options: Options) -> Figures:
+    """One size, on an API server of its own."""
     found: Figures = {"models": float(models)}
-    with tempfile.TemporaryDirectory(prefix="scale-") as folder, a_place(Path(folder), source) as place:
-        with an_operator(place, "operator") as operator:
-            place.mark()
-            found |= creation(place, operator, models)
-            time.sleep(settle)
-            found |= _steady(place, operator, models, steady)
-            operator.stop()
-        found |= _restart(place, models)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
+        place = stack.enter_context(a_place(folder, options.source, options.slow))
+
+        def start(name: str) -> Sequence[Operator]:
+            return stack.enter_context(some_operators(place, name, options.shards))
+
+        operators = start("operator")
+        place.mark()
+        found |= creation(place, operators, models)
+        if not options.steady:
+            return found
+        found |= _times(place, operators, models, options)
+        if options.slow is not Slow.NOTHING:
+            return found
+        for name, how in (("restart", signal.SIGTERM), ("crash", signal.SIGKILL)):
+            operators, renewed = other_leader(place, operators, models, name, how, partial(start, name))
+            found |= renewed
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _times(place: Place, operators: Sequence[Operator], models: int, options: Options) -> Figures:
+    """A steady time; where something becomes slow, also that time and one after it."""
+    slow, found = options.slow, Figures()
+    times = [(Slow.NOTHING, STEADY)]
+    if slow is not Slow.NOTHING:
+        times += [(slow, _name(slow)), (Slow.NOTHING, AFTERWARDS)]
+    for what, name in times:
+        place.slow_down(what)
+        time.sleep(options.settle)
+        found |= steady_work(place, operators, models, options.steady, name, others=slow.of_one_model)
+    return found
+
+
+def _name(slow: Slow) -> str:
+    return f"slow {slow}"
+
+
+def _ratios(found: Figures, slow: Slow) -> str:
+    compared = ratios(found, _name(slow), (STEADY, AFTERWARDS))
+    lines = [f"| {figure} | {ratio:.2f} |" for figure, ratio in compared.items()]
+    return "\n".join([f"| {_name(slow)} | ratio to normal |", "|---|---|", *lines])
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", default="30,100,300", help="sizes, separated by commas")
+    parser.add_argument("--settle", type=float, default=30.0, help="seconds before a time that is measured")
     parser.add_argument(
-        "--settle", type=float, default=30.0, help="seconds from the last push to the measurement"
+        "--steady", type=float, default=60.0, help="seconds of a time that is measured; 0: creation alone"
     )
-    parser.add_argument("--steady", type=float, default=60.0, help="seconds of the measurement")
     parser.add_argument(
         "--source",
         type=Source,
@@ -140,15 +99,36 @@ def main() -> None:
         default=Source.POD_SCRAPE,
         help="of the operator's metrics",
     )
+    parser.add_argument(
+        "--slow",
+        type=Slow,
+        choices=list(Slow),
+        default=Slow.NOTHING,
+        help="what becomes slow between two normal times, in place of other leaders",
+    )
+    parser.add_argument("--shards", type=int, default=1, help="processes that share the models")
+    parser.add_argument(
+        "--reference", type=Path, help="measure this built reference controller in place of the operator"
+    )
     parser.add_argument("--json", type=Path, default=Path("out/bench/scale.json"), help="file of the result")
-    options = parser.parse_args()
-    began = datetime.now(UTC)
-    records = []
-    for models in map(int, options.models.split(",")):
-        records.append(measure(models, settle=options.settle, steady=options.steady, source=options.source))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    _options(parser)
+    given = parser.parse_args()
+    options = Options(given.settle, given.steady, given.source, given.slow, given.shards)
+    head, records = results.head("tests.bench.scale", sys.argv[1:], datetime.now(UTC)), []
+    for models in map(int, given.models.split(",")):
+        if given.reference is None:
+            records.append(measure(models, options))
+        else:
+            records.append(measure_reference(given.reference, models))
         print(table(records), flush=True)
-        head = results.head("tests.bench.scale", sys.argv[1:], began)
-        results.write(options.json, {**head, "sizes": records})
+        if options.slow is not Slow.NOTHING:
+            print(_ratios(records[-1], options.slow), flush=True)
+        kind = "operator" if given.reference is None else "reference"
+        results.write(given.json, {**head, "of": kind, "options": asdict(options), "sizes": records})
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class BusyEngine(OpenEngine):
 
     def __init__(self, name: str, *, model: int) -> None:
         super().__init__(name, captured=frozenset(DRAFTS), max_num_seqs=128)
-        self._model = model
+        self.model = model
         self._counts: dict[str, float] = {}
         self._lines: dict[str, str] = {}
         self._counted_at = time.time()
@@ -57,6 +57,9 @@ class BusyEngine(OpenEngine):
         self.first_push_at: float | None = None
         """Since `mark`."""
         self.lapses = 0
+        self._slices: list[tuple[int, float]] = []
+        """Of the last probe, until the page shows them: K and seconds."""
+        self._probed_until = 0.0
         for low, high in EDGES:
             for k in DRAFTS:
                 self._count(low, high, k, steps=10_000.0 + 10 * low + k, batch=float(low))
@@ -72,6 +75,20 @@ class BusyEngine(OpenEngine):
             self.first_push_at = self.first_push_at or now
         return response
 
+    def _probe(self, body: dict[str, object]) -> web.Response | None:
+        self._end_probe()
+        refusal = super()._probe(body)
+        if refusal is None:
+            slices: list[dict[str, float]] = body["slices"]  # type: ignore[assignment]
+            self._slices = [(int(each["numSpeculativeTokens"]), each["seconds"]) for each in slices]
+            self._probed_until = time.time() + sum(seconds for _, seconds in self._slices)
+        return refusal
+
+    def _end_probe(self) -> None:
+        """End the probe where its time is over, as an engine does between two steps."""
+        if self.probe is not None and self.probe["running"] and self._probed_until <= time.time():
+            self.probe = {**self.probe, "running": False, "reason": "Completed"}
+
     def mark(self) -> None:
         """Record the next push as the first one."""
         self.first_push_at = None
@@ -86,12 +103,16 @@ class BusyEngine(OpenEngine):
         self._end_lease()
 
     def _page(self) -> str:
+        self._end_probe()
         now = time.time()
         seconds, self._counted_at = now - self._counted_at, now
-        batch = LEVELS[(int(now // 60) + self._model) % len(LEVELS)]
+        batch = LEVELS[(int(now // 60) + self.model) % len(LEVELS)]
         low, high = next(edge for edge in EDGES if edge[0] <= batch <= edge[1])
         k = self._k(batch)
-        self._count(low, high, k, steps=float(int(0.95 * seconds / _step_seconds(batch, k))), batch=batch)
+        probed, self._slices = self._slices, []
+        for each, spent in [*probed, (k, max(0.0, seconds - sum(spent for _, spent in probed)))]:
+            steps = float(int(0.95 * spent / _step_seconds(batch, each)))
+            self._count(low, high, each, steps=steps, batch=batch)
         return _OTHERS + "".join(self._lines.values())
 
     def _k(self, batch: int) -> int:

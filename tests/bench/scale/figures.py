@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+Figures = dict[str, float | None]
+"""By name; None where a run did not reach it."""
+
 
 def quantile(values: Sequence[float], share: float) -> float | None:
     """The smallest value that so large a share of them does not exceed; None without values."""
@@ -23,7 +26,24 @@ def exponent(by_size: Mapping[int, float]) -> float | None:
         return None
     x, y = (sum(column) / len(points) for column in zip(*points, strict=True))
     spread = sum((a - x) ** 2 for a, _ in points)
-    return sum((a - x) * (b - y) for a, b in points) / spread
+    return float(sum((a - x) * (b - y) for a, b in points) / spread)
+
+
+def ratios(found: Mapping[str, float | None], name: str, normal: Sequence[str]) -> dict[str, float]:
+    """Each figure of a time beside the mean of normal times. name, normal: how their figures begin.
+
+    A figure without a value, and one that normally is 0, has no ratio.
+    """
+    compared = {}
+    for key, value in found.items():
+        begins, _, figure = key.partition(": ")
+        if begins != name or value is None:
+            continue
+        beside = [found.get(f"{each}: {figure}") for each in normal]
+        known = [each for each in beside if each is not None]
+        if len(known) == len(normal) and sum(known) > 0:
+            compared[figure] = value * len(known) / sum(known)
+    return compared
 
 
 def table(records: Sequence[Mapping[str, float | None]]) -> str:
@@ -38,11 +58,12 @@ def table(records: Sequence[Mapping[str, float | None]]) -> str:
             continue
         values = [record.get(name) for record in records]
         power = exponent({size: v for size, v in zip(sizes, values, strict=True) if v is not None})
-        lines.append(f"| {name} | {' | '.join(map(_shown, values))} | {_shown(power)} |")
+        lines.append(f"| {name} | {' | '.join(map(shown, values))} | {shown(power)} |")
     return "\n".join(lines)
 
 
-def _shown(value: float | None) -> str:
+def shown(value: float | None) -> str:
+    """A cell: two digits, or whole numbers from 100 on."""
     if value is None:
         return "–"
     return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.2g}"

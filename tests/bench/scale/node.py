@@ -1,17 +1,18 @@
 """A played kubelet and the engines of all its pods, in one process.
 
-``python -m tests.bench.scale.node URL PORT``: the API server, and the port for ``/summary`` and ``/mark``.
-Each pod gets an address of its own in 127.0.0.0/8, and all engines listen on one port there.
+``python -m tests.bench.scale.node URL PORT ENGINE_PORT``: the API server, the port for ``/summary``,
+``/mark`` and ``/slow``, and that of the engines. Each pod gets an address of its own in 127.0.0.0/8, and all
+engines listen on one port there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
 import sys
 import time
+from collections.abc import Set
 from typing import Any
 
 import aiohttp
@@ -19,10 +20,11 @@ from aiohttp import web
 
 from outrider.plan.names import MODEL_LABEL
 from tests.bench.scale.engines import BusyEngine
+from tests.bench.scale.slow import SECONDS, Slow
+from tests.bench.scale.watching import LISTED, list_and_watch
 
 START_SECONDS = 1.0
 """From a running container to a listening engine."""
-ENGINE_PORT = 8000
 _FIRST = ipaddress.ip_address("127.1.0.1")
 _PATCHES_AT_ONCE = 32
 log = logging.getLogger(__name__)
@@ -44,36 +46,39 @@ class Node:
         self._seen: set[str] = set()
         self._slots = asyncio.Semaphore(_PATCHES_AT_ONCE)
         self.marked_at = time.time()
+        self._slow = Slow.NOTHING
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer as the engine at the address that was asked."""
         assert request.transport is not None
         address = request.transport.get_extra_info("sockname")[0]
         engine = self._engines.get(address)
+        of_first = engine is not None and engine.model == 0
+        if self._slow is Slow.PODS or (self._slow is Slow.SLOW_MODEL and of_first):
+            await asyncio.sleep(SECONDS)
+        if self._slow is Slow.SILENT_MODEL and of_first:
+            await asyncio.Event().wait()
         return web.Response(status=503) if engine is None else await engine.handle(request)
 
     async def watch(self) -> None:
         """Follow the pods until cancelled."""
         path, query = f"{self._url}/api/v1/pods", {"labelSelector": MODEL_LABEL}
         async with asyncio.TaskGroup() as starting:
-            while True:
-                async with self._http.get(path, params=query) as answer:
-                    listed = await answer.json()
-                version = listed["metadata"]["resourceVersion"]
-                for pod in listed["items"]:
-                    self.saw({"type": "ADDED", "object": pod}, starting)
-                watch = {**query, "watch": "true", "resourceVersion": version}
-                async with self._http.get(path, params=watch) as answer:
-                    async for line in answer.content:
-                        event = json.loads(line)
-                        if event["type"] == "ERROR":
-                            break
-                        self.saw(event, starting)
+            async for change, found in list_and_watch(self._http, path, query):
+                if change != LISTED:
+                    self.saw(change, found, starting)
+                    continue
+                self.listed({pod["metadata"]["uid"] for pod in found})
+                for pod in found:
+                    self.saw("ADDED", pod, starting)
 
-    def saw(self, event: dict[str, Any], starting: asyncio.TaskGroup) -> None:
-        """Start a new pod. event: of a watch; a listed pod counts as added."""
-        if event["type"] == "ADDED":
-            self._see(event["object"], starting)
+    def listed(self, uids: Set[str]) -> None:
+        """Take the UIDs of all pods that there are."""
+
+    def saw(self, change: str, pod: dict[str, Any], starting: asyncio.TaskGroup) -> None:
+        """Start a new pod. change: type of an event; a listed pod counts as added."""
+        if change == "ADDED":
+            self._see(pod, starting)
 
     def engine_of(self, pod: dict[str, Any]) -> BusyEngine:
         """The engine that a pod starts."""
@@ -128,13 +133,15 @@ class Node:
                 engine.look()
             await asyncio.sleep(0.5)
 
-    async def summary(self, _: web.Request) -> web.Response:
-        """What the measuring process asks for."""
-        engines = self._engines.values()
+    async def summary(self, request: web.Request) -> web.Response:
+        """What the measuring process asks for. With ``others=1`` without the engines of the first model."""
+        others = request.query.get("others") == "1"
+        engines = [each for each in self._engines.values() if each.model or not others]
         firsts = [each.first_push_at - self.marked_at for each in engines if each.first_push_at is not None]
         return web.json_response(
             {
                 "engines": len(engines),
+                "of_first_model": [at for at, each in self._engines.items() if each.model == 0],
                 "pushed": sum(each.source == "Pushed" for each in engines),
                 "since_mark": len(firsts),
                 "last_first_push": max(firsts, default=None),
@@ -144,6 +151,11 @@ class Node:
                 "scrapes": sum(each.scrapes for each in engines),
             }
         )
+
+    async def slow(self, request: web.Request) -> web.Response:
+        """Answer slowly from now on, as the body says."""
+        self._slow = Slow(await request.text())
+        return web.json_response({})
 
     async def mark(self, _: web.Request) -> web.Response:
         """Count first pushes from now on."""
@@ -160,7 +172,7 @@ async def _serve(app: web.Application, host: str, port: int) -> None:
     await web.TCPSite(runner, host, port, backlog=4096).start()
 
 
-async def main(url: str, port: int) -> None:
+async def main(url: str, port: int, engine_port: int) -> None:
     headers = {"Authorization": "Bearer of-the-test"}
     timeout = aiohttp.ClientTimeout(total=None)
     connector = aiohttp.TCPConnector(ssl=False, limit=0)
@@ -170,11 +182,13 @@ async def main(url: str, port: int) -> None:
         node = Node(url, http)
         engines, questions = web.Application(), web.Application()
         engines.router.add_route("*", "/{path:.*}", node.answer)
-        questions.add_routes([web.get("/summary", node.summary), web.post("/mark", node.mark)])
-        await _serve(engines, "0.0.0.0", ENGINE_PORT)
+        questions.add_routes(
+            [web.get("/summary", node.summary), web.post("/mark", node.mark), web.post("/slow", node.slow)]
+        )
+        await _serve(engines, "0.0.0.0", engine_port)
         await _serve(questions, "127.0.0.1", port)
         await asyncio.gather(node.watch(), node.look_forever())
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -1,18 +1,16 @@
-"""Everything that a run needs beside the operator, and the operator's process with its figures."""
+"""Everything that a run needs beside the operator, and what the API server and the engines saw of it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,13 @@ import httpx
 import yaml
 
 from outrider.controller.settings import MetricsSourceKind as Source
+from tests.bench.scale.slow import SECONDS, Slow
+from tests.faults.faults import Effect, Fault
+from tests.faults.gate import Gate
+from tests.faults.loops import a_loop
 from tests.faults.prometheus import a_prometheus
+from tests.faults.proxy import a_proxy
 from tests.lifecycle.api_server import ApiServer, an_api_server, free_port, running
-from tests.lifecycle.operators import QUICK
 from tests.lifecycle.releases import CRD, ROOT
 from tests.lifecycle.stored_models import eventually
 
@@ -32,13 +34,11 @@ REPLICAS = 3
 _MODELS = "/apis/outrider.dev/v1alpha1"
 _CONTROLLERS = ("deployment-controller", "replicaset-controller", "disruption-controller")
 _WRITES = ("create", "update", "patch", "delete")
+_READS = ("get", "list")
 _MODEL = re.compile(r"^m-\d{4}")
 TICK_SECONDS = 10
-_SETTINGS = {
-    **QUICK,
-    "OUTRIDER_TUNING_INTERVAL_SECONDS": str(TICK_SECONDS),
-    "OUTRIDER_LEASE_NAMESPACE": "outrider-system",
-}
+_COMMAND_CHARACTERS = 15
+"""Of a program's name in the kernel's table of processes."""
 _AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -54,8 +54,8 @@ _AUDIT = {
 }
 
 
-def a_model(number: int) -> dict[str, Any]:
-    """An 8B model with an EAGLE-3 drafter, as in the examples."""
+def a_model(number: int, *, port: int = 8000) -> dict[str, Any]:
+    """An 8B model with an EAGLE-3 drafter, as in the examples. port: of its engines."""
     return {
         "apiVersion": "outrider.dev/v1alpha1",
         "kind": "SpeculativeModel",
@@ -74,7 +74,7 @@ def a_model(number: int) -> dict[str, Any]:
                 ],
                 "tuning": {"mode": "Auto"},
             },
-            "engine": {"version": "0.32.0", "image": "engine:x", "args": {"max-num-seqs": 128}},
+            "engine": {"version": "0.32.0", "image": "engine:x", "port": port, "args": {"max-num-seqs": 128}},
             "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "64Gi"}},
             "replicas": REPLICAS,
         },
@@ -82,10 +82,24 @@ def a_model(number: int) -> dict[str, Any]:
 
 
 class Place:
-    """An API server with the controllers of Deployments, a played node, and a client of both."""
+    """An API server with the controllers of Deployments, a played node, and a client of both.
 
-    def __init__(self, server: ApiServer, node_port: int, settings: Mapping[str, str]) -> None:
+    node: port of its questions, and the process.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        node: tuple[int, int],
+        engine_port: int,
+        settings: Mapping[str, str],
+        gate: Gate | None = None,
+    ) -> None:
+        node_port, self._node_pid = node
         self.server = server
+        self._engine_port = engine_port
+        self._gate = gate
+        """Between the operator and the API server, if there is one."""
         self.settings = settings
         """Of the operator."""
         headers = {"Authorization": "Bearer of-the-test"}
@@ -96,7 +110,8 @@ class Place:
 
     def create_models(self, count: int) -> None:
         """Create them one after the other, as fast as the API server takes them."""
-        for manifest in map(a_model, range(count)):
+        for number in range(count):
+            manifest = a_model(number, port=self._engine_port)
             path = f"{_MODELS}/namespaces/{manifest['metadata']['namespace']}/speculativemodels"
             self._api.post(path, json=manifest).raise_for_status()
 
@@ -110,14 +125,32 @@ class Place:
         found = self._api.get("/apis/apps/v1/deployments", params={"limit": 1}).json()
         return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
 
-    def node(self) -> dict[str, Any]:
-        """What the engines of the node have seen."""
-        found: dict[str, Any] = self._node.get("/summary").json()
+    def node(self, *, others: bool = False) -> dict[str, Any]:
+        """What the engines of the node have seen. others: without those of the first model."""
+        found: dict[str, Any] = self._node.get("/summary", params={"others": int(others)}).json()
         return found
 
     def mark(self) -> None:
         """Let the engines record their next push as the first one."""
         self._node.post("/mark")
+
+    def slow_down(self, what: Slow) -> None:
+        """Let this and nothing else be slow from now on. For the API server the place needs a gate."""
+        self._node.post("/slow", content=what.value)
+        if self._gate is not None:
+            self._gate.lift_all()
+        if what is Slow.API_SERVER:
+            assert self._gate is not None
+            self._gate.arm(Fault(Effect.DELAY, seconds=SECONDS))
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU that each part beside the operator has used, by name."""
+        return {
+            "API server and etcd": cpu_of_children(("etcd", "kube-apiserver")),
+            "controllers of Deployments": cpu_of_children(("kube-controller-manager",)),
+            "played engines": cpu_of(self._node_pid),
+            "Prometheus": cpu_of_children(("prometheus",)),
+        }
 
     def requests(self, since: float, until: float) -> Counter[str]:
         """Requests of the operator between two moments, by verb and kind, from the audit log."""
@@ -162,6 +195,15 @@ def writes(requests: Mapping[str, int]) -> int:
     )
 
 
+def reads(requests: Mapping[str, int]) -> int:
+    """The number of reads of objects and lists, without those of Leases."""
+    return sum(
+        count
+        for name, count in requests.items()
+        if name.partition(" ")[0] in _READS and name.partition(" ")[2] not in ("leases", "other")
+    )
+
+
 def _is_ready(status: Mapping[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
 
@@ -170,14 +212,45 @@ def _seconds(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
+def cpu_of_children(programs: Collection[str]) -> float:
+    """Seconds of CPU that children of this process with one of these names have used.
+
+    programs: the kernel keeps the first 15 characters of a name.
+    """
+    names = {name[:_COMMAND_CHARACTERS] for name in programs}
+    found = (_stat(folder) for folder in Path("/proc").glob("[0-9]*"))
+    return sum(cpu for name, parent, cpu in found if parent == os.getpid() and name in names)
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    return _stat(Path(f"/proc/{pid}"))[2]
+
+
+def _stat(folder: Path) -> tuple[str, int, float]:
+    """Name, parent and seconds of CPU of a process; of one that ended, no name."""
+    try:
+        text = (folder / "stat").read_text()
+    except OSError:
+        return "", 0, 0.0
+    head, _, rest = text.rpartition(")")
+    fields = rest.split()
+    ticks = int(fields[11]) + int(fields[12])
+    return head.partition("(")[2], int(fields[1]), ticks / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def a_place(folder: Path, source: Source = Source.POD_SCRAPE) -> Iterator[Place]:
-    """In the block it runs. folder: an empty one. source: of the operator's metrics."""
+def a_place(folder: Path, source: Source = Source.POD_SCRAPE, slow: Slow = Slow.NOTHING) -> Iterator[Place]:
+    """In the block it runs.
+
+    folder: an empty one. source: of the operator's metrics. slow: what `Place.slow_down` will slow down.
+    """
     policy = folder / "audit.yaml"
     policy.write_text(yaml.safe_dump(_AUDIT))
     audit = [
         f"--audit-policy-file={policy}",
         f"--audit-log-path={folder / 'audit.log'}",
+        "--audit-log-maxsize=10000",  # MB; a rotated file would not be counted
         "--audit-log-mode=batch",
         "--audit-log-batch-max-wait=2s",
     ]
@@ -196,11 +269,15 @@ def a_place(folder: Path, source: Source = Source.POD_SCRAPE) -> Iterator[Place]
         for name in ("outrider-system", *NAMESPACES):
             server.kubectl("create", "namespace", name)
         with running("kube-controller-manager", manager, folder / "manager.log"):
-            port = free_port()
+            port, engine_port = free_port(), free_port()
             url = f"https://127.0.0.1:{server.port}"
-            node = [sys.executable, "-m", "tests.bench.scale.node", url, str(port)]
-            with _process(node, folder / "node.log"), _settings_of(source, server, folder) as settings:
-                place = Place(server, port, settings)
+            node = [sys.executable, "-m", "tests.bench.scale.node", url, str(port), str(engine_port)]
+            with (
+                python_process(node, folder / "node.log") as engines,
+                _settings_of(source, server, folder) as settings,
+                _before_the_api_server(server, url, slow) as (gate, more),
+            ):
+                place = Place(server, (port, engines.pid), engine_port, {**settings, **more}, gate)
                 eventually("the node listens", lambda: _listens(place))
                 yield place
 
@@ -216,6 +293,19 @@ def _settings_of(source: Source, server: ApiServer, folder: Path) -> Iterator[Ma
         yield {**settings, "OUTRIDER_PROMETHEUS_URL": url}
 
 
+@contextmanager
+def _before_the_api_server(
+    server: ApiServer, url: str, slow: Slow
+) -> Iterator[tuple[Gate | None, Mapping[str, str]]]:
+    """A gate of the operator's requests, and the operator's settings to go through it, if it is needed."""
+    if slow is not Slow.API_SERVER:
+        yield None, {}
+        return
+    with a_loop() as loop, a_proxy(loop, url) as proxy:
+        file = server.kubeconfig("proxied", port=proxy.port, scheme="http")
+        yield proxy.gate, {"KUBECONFIG": str(file)}
+
+
 def _listens(place: Place) -> bool:
     try:
         place.node()
@@ -225,61 +315,11 @@ def _listens(place: Place) -> bool:
 
 
 @contextmanager
-def _process(
+def python_process(
     words: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """In the block it runs, and imports from this repository."""
     with running(
         words[0], words[1:], log, {**os.environ, **(environment or {}), "PYTHONPATH": str(ROOT)}
     ) as p:
         yield p
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a process has used so far. cpu: seconds. peak: MiB."""
-
-    cpu: float
-    peak: float
-
-
-class Operator:
-    """The operator's process of one start."""
-
-    def __init__(self, process: subprocess.Popen[bytes], clocks: Path) -> None:
-        self._process = process
-        self._clocks = clocks
-
-    def usage(self) -> Usage:
-        """CPU time and peak of memory, by the kernel."""
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        peak = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
-        return Usage((int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"), int(peak) / 1024)
-
-    def seen(self, since: float, until: float) -> list[dict[str, Any]]:
-        """The lines of its clocks between two moments."""
-        lines = [json.loads(line) for line in self._clocks.read_text().splitlines() if line.endswith("}")]
-        return [line for line in lines if since <= line["at"] < until]
-
-    def stop(self) -> None:
-        """End it as Kubernetes would."""
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(60)
-
-
-@contextmanager
-def an_operator(place: Place, name: str) -> Iterator[Operator]:
-    """In the block it runs."""
-    clocks, began = place.server.folder / f"{name}.jsonl", time.time()
-    words = [sys.executable, "-m", "tests.bench.scale.observed", str(clocks), "run"]
-    environment = {
-        **_SETTINGS,
-        **place.server.environment,
-        **place.settings,
-        "OUTRIDER_HTTP_PORT": str(free_port()),
-    }
-    environment["POD_NAMESPACE"] = "outrider-system"
-    with _process(words, place.server.folder / f"{name}.log", environment) as process:
-        operator = Operator(process, clocks)
-        eventually("it runs", lambda: clocks.exists() and bool(operator.seen(began, time.time())))
-        yield operator

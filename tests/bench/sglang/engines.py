@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.bench.sglang.plan import CANDIDATES, MAX_NUM_SEQS, START
 from tests.contract.engine import Engine
+from tests.contract.engine_process import begin
 from tests.contract.sglang.engine import install_plugin, running_engine
 from tests.contract.sglang.simulated import STOCK, simulated_launch
 from tests.contract.sglang.simulated import THROUGHPUT_AWARE as STRATEGY
@@ -80,5 +81,5 @@ def running(
         flags=flags,
         **({} if stock else profiled),
     )
-    with running_engine(installed.plugin, folder, launch) as engine:
+    with running_engine(installed.plugin, folder, launch, start=begin) as engine:
         yield engine

@@ -15,7 +15,7 @@ from platform import python_version
 from typing import Any
 
 from outrider.pictures.charts import NARROW, Bar, bars_chart, standalone
-from tests.bench.records.record import FOLDER, RAW, ROOT, Record, Table, percent
+from tests.bench.records.record import RAW, ROOT, TUNER, Record, Table, percent, percent_range
 from tests.bench.traffic.engines import HEADLINE_OVERHEAD, OVERHEADS, REPORT
 from tests.bench.traffic.runs import (
     BEST_HELD,
@@ -41,10 +41,7 @@ from tests.bench.traffic.summary import (
 
 PICTURE = ROOT / "docs" / "images" / "traffic.svg"
 DEPENDS = (
-    "operator/outrider/tuning",
-    "operator/outrider/performance",
-    "operator/lab/outrider_lab",
-    "engine_image/protocol/outrider_protocol",
+    *TUNER,
     "tests/bench/held_out.py",
     "tests/bench/traffic/engines.py",
     "tests/bench/traffic/kinds.py",
@@ -230,7 +227,7 @@ def _verifying(rows: Sequence[Row]) -> Table:
 def _percent(spread: Spread) -> str:
     if spread.low == spread.high:  # one repetition
         return percent(spread.mean)
-    return f"{percent(spread.mean)} [{percent(spread.low)}, {percent(spread.high)}]"
+    return percent_range(spread.mean, spread.low, spread.high)
 
 
 def picture(table: Table) -> str:
@@ -312,9 +309,7 @@ def main(arguments: Sequence[str], *, show: Callable[[str], None] = print) -> No
     result = json.loads(Path(source).read_text(encoding="utf-8"))
     kept = {**result, "runs": compact(result["runs"])}
     record = record_of(kept, name)
-    record.write()
-    text = json.dumps(kept, separators=(",", ":")) + "\n"
-    (FOLDER / f"{name}{RAW}").write_text(text, encoding="utf-8")
+    record.write_with(kept)
     PICTURE.write_text(picture(record.tables[1]), encoding="utf-8")
     show(f"{record.path}, {PICTURE}")
 

@@ -14,17 +14,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from tests.bench.records.record import FOLDER, RAW, Record, Table, percent
+from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_range
 from tests.bench.tuning import alternating, verification
 
 Result = Mapping[str, Any]
 
-COMMON = (
-    "operator/outrider/tuning",
-    "operator/outrider/performance",
-    "operator/lab/outrider_lab",
-    "engine_image/protocol/outrider_protocol",
-)
 BOTH_LOOPS, SCHEDULE_ONLY = "Outrider, both loops", "Outrider, schedule only"
 ALTERNATING = {
     "outrider": BOTH_LOOPS,
@@ -97,7 +91,7 @@ def _by_streams(runs: Sequence[Mapping[str, Any]], contrast: str, turn: float, p
         )
         for streams in alternating.STREAMS
     ]
-    return _range(mean(cells), min(cells), max(cells))
+    return percent_range(mean(cells), min(cells), max(cells))
 
 
 def verification_tables(result: Result) -> list[Table]:
@@ -112,7 +106,7 @@ def verification_tables(result: Result) -> list[Table]:
         Table(columns=["verifying; drafter; text", *COLUMNS.values()], rows=rows),
         Table(
             columns=["all 36 cells", "gain over the best fixed K, %"],
-            rows=[[VERIFYING[policy], _range(*everywhere[policy])] for policy in best],
+            rows=[[VERIFYING[policy], percent_range(*everywhere[policy])] for policy in best],
         ),
     ]
 
@@ -123,18 +117,14 @@ def _words(name: str) -> str:
 
 
 def _gain(found: Mapping[str, Sequence[float]], policy: str) -> str:
-    return _range(*found[policy]) if policy in found else "refused"
+    return percent_range(*found[policy]) if policy in found else "refused"
 
 
 def on_tables_tables(result: Result) -> list[Table]:
     """Regret of each policy on published tables."""
     found = result["regrets"]["stationary"]
-    rows = [[words, _range(*found[policy])] for policy, words in ON_TABLES.items()]
+    rows = [[words, percent_range(*found[policy])] for policy, words in ON_TABLES.items()]
     return [Table(columns=["policy", "mean regret of whole phases, %"], rows=rows)]
-
-
-def _range(middle: float, low: float, high: float) -> str:
-    return f"{percent(middle)} [{percent(low)}, {percent(high)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +177,7 @@ def record_of(kind: Kind, result: Result, name: str) -> Record:
         machine="two shared CPU cores; the figures do not depend on it",
         interval=kind.interval,
         limits=f"{NUMBERS[seeds]} seed{'s' if seeds != 1 else ''}; {kind.limits}",
-        depends=(*COMMON, kind.module),
+        depends=(*TUNER, kind.module),
         script="python -m tests.bench.tuning.record",
         tables=kind.tables(result),
         figures={claim: round(value, 4) for claim, value in result.get("claims", {}).items()},
@@ -203,9 +193,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("name", help="such as 2026-12-01-alternating-text")
     options = parser.parse_args(arguments)
     result = json.loads(options.result.read_text(encoding="utf-8"))
-    record_of(KINDS[options.kind], result, options.name).write()
-    text = json.dumps(result, separators=(",", ":")) + "\n"
-    (FOLDER / f"{options.name}{RAW}").write_text(text, encoding="utf-8")
+    record_of(KINDS[options.kind], result, options.name).write_with(result)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from examples.kit.loads import Load, Prompts
 from examples.kit.records import Count, SpeedupSample, StatusSample, Stretch
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError
 from outrider_protocol.schedule import Schedule
+from tests.bench.engine.figures import Analysis
 from tests.bench.engine.plan import HAND, NONE, OUTRIDER, STATIC, Settings
+from tests.bench.engine.prediction import Prediction
 from tests.bench.engine.rates import Rate
 from tests.bench.engine.records import Push, Slice, UnitRecord
-from tests.bench.engine.result import Conditions
+from tests.bench.engine.result import Conditions, Result, result
 from tests.bench.engine.trace import parse_trace
 
 CANDIDATES = (0, 1, 3)
@@ -135,7 +137,12 @@ class FakeSource:
         self.error: MetricsError | None = None
         self.lookbacks: list[float] = []
 
-    async def fetch(self, lookback_seconds: float) -> Mapping[PodKey, PodSeries]:
+    async def fetch(
+        self,
+        lookback_seconds: float,
+        *,
+        resting: Set[PodKey] = frozenset(),  # noqa: ARG002
+    ) -> Mapping[PodKey, PodSeries]:
         self.lookbacks.append(lookback_seconds)
         if self.error is not None:
             raise self.error
@@ -171,3 +178,34 @@ def conditions() -> Conditions:
         client_machine="Linux",
         load_average=[1.0],
     )
+
+
+TRACE = parse_trace("1:40,8:40", Prompts.CODE)
+
+
+def compared_units(*, eight: int = 396, ema: int = 300) -> list[UnitRecord]:
+    statuses = [
+        a_status(39, "*:3", speedup=(1.9, 2.0, 2.1), measured_at=35),
+        a_status(41, "*:3"),
+        a_status(52, "1:3,*:0"),
+    ]
+    return [
+        *(a_block(number, {"0": 100, "3": 200, "hand": 200}) for number in range(2)),
+        *(a_block(number, {"0": 400, "3": 300, "hand": 300}, streams=8) for number in range(2)),
+        *(a_block(number, {NONE: 100}) for number in range(2)),
+        *(a_block(number, {NONE: 400}, streams=8) for number in range(2)),
+        a_run("ema", [(1, [200] * 40), (8, [ema] * 40)], statuses=[a_status(41, "*:3")]),
+        a_run("outrider", [(1, [200] * 40), (8, [eight] * 40)], statuses=statuses),
+    ]
+
+
+def judged(found: list[UnitRecord]) -> Result:
+    return result(Analysis(TRACE, found), conditions())
+
+
+def predicted(arm: str, rate: float, regret: float) -> Prediction:
+    return Prediction(arm=arm, tokens_per_second=rate, regret_whole=regret, regret_settled=regret)
+
+
+def judged_beside(*predictions: Prediction) -> Result:
+    return result(Analysis(TRACE, compared_units()), conditions(), predictions)

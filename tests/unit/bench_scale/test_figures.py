@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.scale.figures import exponent, quantile, table
+from tests.bench.scale.figures import exponent, quantile, ratios, table
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.0, 1.0), (0.5, 2.0), (0.75, 3.0), (0.99, 4.0), (1.0, 4.0)])
@@ -33,3 +33,19 @@ def test_the_table_has_a_column_for_each_size() -> None:
         "| cpu | 1 | 10 | 1 |",
         "| gone | – | 5 | – |",
     ]
+
+
+def test_a_slow_time_is_compared_with_the_mean_of_the_normal_times() -> None:
+    found = {"steady: cores": 0.2, "slow pods: cores": 0.3, "afterwards: cores": 0.4}
+    assert ratios(found, "slow pods", ("steady", "afterwards")) == {"cores": pytest.approx(1.0)}
+
+
+def test_a_figure_without_a_normal_value_has_no_ratio() -> None:
+    found = {
+        "steady: a": 0.0,
+        "slow pods: a": 1.0,
+        "steady: b": None,
+        "slow pods: b": 1.0,
+        "slow pods: c": 2.0,
+    }
+    assert ratios(found, "slow pods", ("steady",)) == {}

@@ -6,7 +6,8 @@ import pytest
 
 from outrider_twin.settings import Settings
 from tests.bench.sglang import plan
-from tests.bench.sglang.engines import FIXED, OUTRIDER
+from tests.bench.sglang.engines import ARMS, FIXED, OUTRIDER, THROUGHPUT_AWARE
+from tests.bench.sglang.record import tables
 from tests.bench.sglang.summary import summary, text
 
 LOADS = plan.Load(1, ("code",)), plan.Load(8, ("code", "prose"))
@@ -59,3 +60,24 @@ def test_each_load_is_measured_once_with_each_k() -> None:
     found = plan.loads(plan.phases())
     assert len(found) == len(set(found))
     assert max(load.streams for load in found) == plan.MAX_NUM_SEQS
+
+
+def test_the_record_begins_with_the_smallest_lead_over_sglang() -> None:
+    phases = [plan.Phase(name, LOADS, 5.0) for name in ("easy", "hard")]
+    slow = {THROUGHPUT_AWARE: {"easy": 0.5, "hard": 1.1}}
+    driven_by = [
+        {
+            "repeat": repeat,
+            "arm": arm,
+            "phase": phase.name,
+            "tokens_per_second": 200.0 * slow.get(arm, {}).get(phase.name, 0.8 if arm != OUTRIDER else 1.0),
+        }
+        for repeat in range(2)
+        for arm in ARMS
+        for phase in phases
+    ]
+    rows = [*every_k({3: (100.0, 300.0)}), *driven_by]
+    leads, rates = tables({"summary": summary(rows, phases)})
+    assert [row[0] for row in leads.rows] == ["hard", "easy"]
+    assert leads.rows[0][1:] == ["25.0 [25.0, 25.0]", "-9.1 [-9.1, -9.1]", "0.0 [0.0, 0.0]"]
+    assert rates.rows[0] == ["hard", "200 [200, 200]", "160 [160, 160]", "220 [220, 220]", "3"]
