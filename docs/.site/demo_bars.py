@@ -14,9 +14,10 @@ from outrider.pictures.charts import NARROW, Bar, bars_chart, standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "images" / "demo-bars.svg"
-RECORD = ROOT / "docs" / "benchmarks" / "2026-11-25-demo.json"
-PHASES = ("code, 1 stream", "prose, 8 streams", "prose, 32 streams")
-"""Three of the eight: one that a large K suits, one that needs a K between, one that drafts slow down."""
+RECORD = ROOT / "docs" / "benchmarks" / "2026-11-27-demo.json"
+PHASES = ("code, 1 stream", "code and prose by turns of 4 s, 8 streams", "prose, 32 streams")
+"""Three of the nine: one that a large K suits, one that needs another K at each turn, one that drafts slow
+down."""
 WORDS = "Tokens per second of three phases of the demo, with K=0, with K=5 and with Outrider"
 _HEADING, _GAP = 22, 10
 """Pixels above the bars of a phase, and below them."""
