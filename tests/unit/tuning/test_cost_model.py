@@ -164,16 +164,15 @@ def test_step_times_that_all_k_share_choose_none_of_them() -> None:
 
 
 def a_tick_of_an_engine_that_chooses(
-    state: TunerState, at: float, survival: tuple[float, ...] = SURVIVAL, acceptance: float = 0.95
+    state: TunerState, at: float, survival: tuple[float, ...] = SURVIVAL, acceptance: float | None = 0.95
 ) -> Decision:
-    """Half of the time K=5 with drafts of this acceptance, half K=0.
+    """Half of the time K=5 with drafts of this acceptance, half K=0. None: K=0 for all of the time.
 
     survival: averaged over all texts and the last half minute.
     """
-    cells = (
-        a_cell(batch=8.0, k=5, goodput=900.0, seconds=5.0, acceptance=acceptance),
-        a_cell(batch=8.0, k=0, goodput=551.0, seconds=5.0),
-    )
+    cells = [a_cell(batch=8.0, k=0, goodput=551.0, seconds=5.0)]
+    if acceptance is not None:
+        cells.append(a_cell(batch=8.0, k=5, goodput=900.0, seconds=5.0, acceptance=acceptance))
     window = replace(an_exact_window(*cells, at=at, batch=8.0), survival=survival)
     return decide(TickContext([window], state, policy=a_policy(), now=at, step_times=a_map()))
 
@@ -214,6 +213,24 @@ def test_a_drafter_that_breaks_within_its_first_minute_is_seen_although_the_mean
         decision = a_tick_of_an_engine_that_chooses(state, 40.0 + 10 * index, survival, acceptance=0.001)
         state, collapsed = decision.state, [*collapsed, decision.acceptance_collapsed]
     assert collapsed[-1]
+
+
+def history_of(first: float, *, hours: float) -> float:
+    """Acceptance of the first token in the history, after hours of K=0 on a text with `first`."""
+    state = several_ticks(20)[-1].state
+    survival = tuple(first**position for position in range(1, 6))
+    for index in range(int(hours * 360)):
+        state = a_tick_of_an_engine_that_chooses(state, 210.0 + 10 * index, survival, acceptance=None).state
+    return state.learning.first_accepted / state.learning.first_drafted
+
+
+def test_a_text_on_which_drafts_seldom_pay_becomes_the_history_though_none_is_counted() -> None:
+    assert history_of(0.2, hours=0.1) > 0.4
+    assert history_of(0.2, hours=2) < 0.3
+
+
+def test_a_drafter_that_broke_does_not_become_the_history_within_an_hour() -> None:
+    assert history_of(0.01, hours=1) > 0.05
 
 
 def test_texts_that_alternate_within_seconds_are_no_collapse() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -132,6 +133,12 @@ def test_drafts_that_fail_where_the_engine_rests_at_k0_are_a_collapse(by_positio
     assert reason(judged(0.02, drafts=400, history=GOOD_HISTORY, by_position=by_position)) == (
         DrafterReason.COLLAPSED
     )
+
+
+def test_a_collapse_at_k0_ends_when_enough_single_steps_agree_with_the_history() -> None:
+    after = partial(judged, 0.3, history=GOOD_HISTORY, by_position=False, last=DrafterReason.COLLAPSED)
+    assert reason(after(drafts=60)) == DrafterReason.POOR
+    assert reason(after(drafts=5)) == DrafterReason.COLLAPSED
 
 
 def test_a_few_drafts_that_fail_may_be_chance() -> None:

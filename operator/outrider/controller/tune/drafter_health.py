@@ -31,6 +31,9 @@ _BROKEN = 0.05
 _DRAFTS_TO_JUDGE = 200
 """Minimum number of drafts to judge. A drafter of 0.15 then stays below `_BROKEN` once in ten thousand."""
 
+_DRAFTS_TO_RECOVER = 20
+"""Minimum number of drafts at K=0 to end a collapse. Its history has to agree, so chance hardly ends it."""
+
 _SHORT_ANSWER_TOKENS = 50
 """Mean tokens per answer below which the prompt takes most of the time, which drafts do not shorten."""
 _ANSWERS_TO_JUDGE = 5
@@ -127,7 +130,7 @@ def _percent(ratio: float) -> str:
 
 
 def _collapsed(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:
-    """Whether acceptance collapsed. It stays so, also with K=0, until drafts are accepted again."""
+    """Whether acceptance collapsed. It stays so, also with K=0, until drafts agree with the history."""
     decision = outcome.decision
     if outcome.model.mode is TuningMode.OFF or not outcome.model.pods:
         return False
@@ -138,7 +141,7 @@ def _collapsed(outcome: TickOutcome, acceptance: Acceptance | None, last: Condit
     if decision.acceptance_collapsed or (acceptance is not None and _far_below(acceptance, learning)):
         return True
     if decision.acceptance is None or not decision.acceptance.per_position:
-        return stands
+        return stands and not _recovered(acceptance, learning)
     # One bad tick may be chance, but K=0 allows no second one.
     return learning.collapsed > 0 and (stands or decision.num_speculative_tokens == 0)
 
@@ -149,11 +152,26 @@ def _far_below(acceptance: Acceptance, learning: Learning) -> bool:
     An engine that rests at K=0 and drafts single steps to see acceptance counts these drafts under no K. So
     the tuner, which learns by K, misses them.
     """
+    newest, history = _first_tokens(acceptance), _history(learning)
+    return newest.drafted > 0 and has_collapsed(newest, history, ratio=Safety().collapse_ratio)
+
+
+def _recovered(acceptance: Acceptance | None, learning: Learning) -> bool:
+    """Whether an engine that rests at K=0 drafted enough single steps, and they agree with the history."""
+    if acceptance is None or acceptance.drafts < _DRAFTS_TO_RECOVER:
+        return False
+    history = _history(learning)
+    return history.drafted > 0 and _first_tokens(acceptance).rate >= Safety().collapse_ratio * history.rate
+
+
+def _first_tokens(acceptance: Acceptance) -> Drafts:
     # Without counts by position: accepted tokens per draft are at least the accepted first tokens.
     first = acceptance.first if acceptance.per_position else min(1.0, acceptance.length - 1.0)
-    newest = Drafts(first * acceptance.drafts, acceptance.drafts)
-    history = Drafts(learning.first_accepted, learning.first_drafted)
-    return newest.drafted > 0 and has_collapsed(newest, history, ratio=Safety().collapse_ratio)
+    return Drafts(first * acceptance.drafts, acceptance.drafts)
+
+
+def _history(learning: Learning) -> Drafts:
+    return Drafts(learning.first_accepted, learning.first_drafted)
 
 
 def _mismatched(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:

@@ -24,6 +24,10 @@ class Drafts:
         """Ratio of accepted drafts."""
         return self.accepted / self.drafted
 
+    def weighted(self, weight: float) -> Drafts:
+        """The same ratio from another number of drafts."""
+        return Drafts(weight * self.accepted, weight * self.drafted)
+
 
 def first_position(readings: Readings) -> Drafts:
     """Accepted and verified tokens of the first position. A trimmed draft says nothing about the drafter."""

@@ -50,6 +50,10 @@ _FEW_LIMITS = 1e-3
 _FALLEN_RATIO = 0.7
 """Ratio of the mean acceptance to its history. Above it a collapse may be one of two alternating texts."""
 
+_FAILING_WEIGHT = 1 / 8
+"""Weight in the history of a mean acceptance that falls. A text on which drafts seldom pay becomes the
+history in an hour or two, a drafter that broke in many hours."""
+
 _Residual = tuple[float, float, float]
 """See `residuals`."""
 
@@ -357,17 +361,20 @@ def _follow_mean_acceptance(
     """Take the acceptance that engines averaged over engine time, since they draft where drafts pay.
 
     So the history is that mean. A collapse has to show in the newest drafts and in the mean: where texts
-    alternate within seconds, the mean stays. A mean that falls slowly while drafts fail does not join the
-    history, else a short history would fall with it.
+    alternate within seconds, the mean stays. A mean that falls slowly while drafts fail joins the history
+    with little weight, else a short history would fall with it. At K=0 engines count no drafts, and only
+    their mean shows that drafts fail.
     """
     history, mean = _history(learning), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
     learning = replace(learning, profile=Profile.of_survival(survival, _FOLLOWED_DRAFTS))
-    if newest.drafted <= 0:
+    fallen = history.drafted > 0 and mean.rate < _FALLEN_RATIO * history.rate
+    counted = newest.drafted > 0
+    fail = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio) if counted else fallen
+    joining = mean.weighted(_FAILING_WEIGHT) if fail else mean
+    learning = _with_history(learning, joining, seconds, policy.estimation)
+    if not counted:
         return learning
-    fail = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio)
-    learning = _with_history(learning, Drafts(0.0, 0.0) if fail else mean, seconds, policy.estimation)
-    collapsed = fail and mean.rate < _FALLEN_RATIO * history.rate
-    return replace(learning, collapsed=learning.collapsed + 1 if collapsed else 0)
+    return replace(learning, collapsed=learning.collapsed + 1 if fail and fallen else 0)
 
 
 def _history(learning: Learning) -> Drafts:
