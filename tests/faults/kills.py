@@ -176,7 +176,7 @@ def _at_the_end(life: Life) -> list[str]:
     problems = complaints(life.operator.log)
     lapsed, refused = life.history.troubles()
     if refused:
-        problems.append(f"engines refused {refused} pushes as older than what they had")
+        problems.append(f"engines refused pushes as older than what they had: {'; '.join(refused)}")
     if lapsed:
         problems.append(f"{lapsed} leases of schedules ended")
     if life.client.failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ START_SECONDS = 0.1
 """From a running container to a listening engine."""
 DRAIN_SECONDS = 0.3
 """A deleted pod takes new requests for so long, because some are on their way."""
+OVERTAKING_SECONDS = 1.0
+"""The leader has two requests to an engine on the way at a time for less than that."""
 ANSWER_SECONDS = 0.3
 """A client waits so long for its answer."""
 ENGINE = "engine"
@@ -38,8 +41,8 @@ class Engine(BusyEngine):
     def __init__(self, name: str, gate: Gate) -> None:
         super().__init__(name, model=0)
         self.gate = gate
-        self.refused = 0
-        """Pushes that its fence refused."""
+        self.refused: list[str] = []
+        """Pushes that its fence refused, except those that a newer one overtook on the way."""
         self.running = 0
         """Requests of clients."""
 
@@ -52,11 +55,20 @@ class Engine(BusyEngine):
 
         async def forward() -> web.StreamResponse:
             response = await before(request)
-            self.refused += request.method == "PUT" and response.status == 409
+            if request.method == "PUT" and response.status == 409:
+                self._refuse(await request.json())
             return response
 
         await request.read()
         return await self.gate.answer(request, Call(request.method, ENGINE, part=part), forward)
+
+    def _refuse(self, push: dict[str, Any]) -> None:
+        """Record it, unless a newer push of the same leader came just before: renewals run beside ticks."""
+        ago = time.time() - (self.renewed_at or 0.0)
+        overtaken = push["term"] == self.term and push["epoch"] < self.epoch
+        if not overtaken or ago > OVERTAKING_SECONDS:
+            fences = f"{push['term']}.{push['epoch']} after {self.term}.{self.epoch}"
+            self.refused.append(f"{fences}, which came {ago:.1f} s before")
 
     async def _complete(self) -> web.StreamResponse:
         self.running += 1
@@ -82,7 +94,7 @@ class History:
     engines: dict[str, Engine] = field(default_factory=dict)
     fewest: int | None = None
     lapses: int = 0
-    refused: int = 0
+    refused: list[str] = field(default_factory=list)
 
     def count_from_here(self) -> None:
         """Let `fewest` begin anew."""
@@ -95,10 +107,10 @@ class History:
         if engine is not None:
             self.lapses, self.refused = self.lapses + engine.lapses, self.refused + engine.refused
 
-    def troubles(self) -> tuple[int, int]:
+    def troubles(self) -> tuple[int, list[str]]:
         """Leases that ended, and pushes that were refused, of all engines."""
         engines = self.engines.values()
-        return self.lapses + sum(e.lapses for e in engines), self.refused + sum(e.refused for e in engines)
+        return self.lapses + sum(e.lapses for e in engines), sum((e.refused for e in engines), self.refused)
 
     @property
     def serving(self) -> dict[str, Engine]:

@@ -108,5 +108,5 @@ def test_a_leader_that_was_paused_does_nothing_when_another_one_leads(life: Life
         life.settle(life.wanted)
         life.must_be_like(reference.pictures["retune"])
         assert life.operator.alive
-        assert life.history.troubles() == (0, 0)
+        assert life.history.troubles() == (0, [])
     assert life.model() is not None, NAME

@@ -84,7 +84,7 @@ class Observed:
         self.life.override(3)
         self.life.settle(self.life.wanted)
         assert self.life.history.started == started
-        assert self.life.history.troubles() == (0, 0)
+        assert self.life.history.troubles() == (0, [])
         assert self.life.client.failed == []
         assert complaints(self.life.operator.log) == []
         assert self.life.operator.starts == 1
