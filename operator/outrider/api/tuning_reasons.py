@@ -141,7 +141,7 @@ class DrafterReason(Reason):
         "AcceptanceCollapsed",
         Need.PERSON,
         "The acceptance rate is far below its own history. It stays, with K=0 too, until drafts are "
-        "accepted again.",
+        "accepted again. If they never are, they become the history within hours.",
         "Run `outrider verify MODEL`: it compares answers with and without speculation.",
         "guide/verify.md",
     )
