@@ -204,6 +204,16 @@ def test_a_drafter_that_breaks_is_seen_although_the_engine_turns_it_off() -> Non
     assert collapsed == [False, False, True]
 
 
+def test_a_collapse_lasts_at_k0_until_the_mean_of_the_engine_is_back() -> None:
+    state, broken, sound = several_ticks(20)[-1].state, (0.1, 0.01, 0.001, 0.0, 0.0), SURVIVAL
+    ticks = [(broken, 0.001), (broken, 0.001), (broken, None), (broken, None), (sound, None)]
+    collapsed = []
+    for index, (survival, acceptance) in enumerate(ticks):
+        decision = a_tick_of_an_engine_that_chooses(state, 210.0 + 10 * index, survival, acceptance)
+        state, collapsed = decision.state, [*collapsed, decision.acceptance_collapsed]
+    assert collapsed == [False, True, True, True, False]
+
+
 def test_a_drafter_that_breaks_within_its_first_minute_is_seen_although_the_mean_falls_slowly() -> None:
     state = several_ticks(3)[-1].state
     collapsed = []

@@ -15,6 +15,7 @@ from outrider.controller.tune.drafter_health import Answers, drafter_health
 from outrider.engine.client import EngineClient
 from outrider.telemetry.series import PodKey, PodSeries
 from outrider.tuning.decision import Acceptance
+from outrider.tuning.estimate.followed import Followed
 from tests.unit.engine.fake_engine import FakeEngine, serving
 from tests.unit.reasons.tuner_scenes import LONG_ANSWERS, MODEL, an_outcome
 from tests.unit.telemetry.factories import Counters, a_series
@@ -97,16 +98,20 @@ def judged(
     model: TunedModel = MODEL,
     answers: Answers = LONG_ANSWERS,
     by_position: bool = True,
+    chosen_by: str = "engine",
 ) -> ConditionUpdate | None:
     """What is said of one minute. first: None where nothing was drafted. history: accepted, drafted.
 
     by_position: whether the tuner counted drafts by position. It does not count single steps that draft.
+    chosen_by: what chooses K at each step.
     """
     positions = (first,) if by_position and first is not None else ()
     acceptance = None if first is None else Acceptance(first, 1 + first, positions, drafts)
     decision = a_decision()
     accepted, drafted = history
-    state = with_parts(decision.state, first_accepted=accepted, first_drafted=drafted)
+    followed = Followed(0, (0, 3), (1000.0, 0.0)) if chosen_by == "engine" else None
+    history_known = {"first_accepted": accepted, "first_drafted": drafted, "followed": followed}
+    state = with_parts(decision.state, **history_known)
     known = None if model.mode is TuningMode.OFF else replace(decision, state=state)
     before = None if last is None else condition(last)
     return drafter_health(an_outcome(decision=known, model=model), acceptance, answers, before)
@@ -139,6 +144,11 @@ def test_a_collapse_at_k0_ends_when_enough_single_steps_agree_with_the_history()
     after = partial(judged, 0.3, history=GOOD_HISTORY, by_position=False, last=DrafterReason.COLLAPSED)
     assert reason(after(drafts=60)) == DrafterReason.POOR
     assert reason(after(drafts=5)) == DrafterReason.COLLAPSED
+
+
+def test_drafts_of_before_do_not_end_a_collapse_where_engines_draft_nothing_at_k0() -> None:
+    after = partial(judged, 0.3, history=GOOD_HISTORY, by_position=False, last=DrafterReason.COLLAPSED)
+    assert reason(after(drafts=60, chosen_by="operator")) == DrafterReason.COLLAPSED
 
 
 def test_a_few_drafts_that_fail_may_be_chance() -> None:

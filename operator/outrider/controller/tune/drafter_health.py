@@ -15,6 +15,7 @@ from outrider.api.tuning import TuningMode
 from outrider.controller.tune.outcome import TickOutcome
 from outrider.tuning.decision import Acceptance
 from outrider.tuning.estimate.collapse import Drafts, has_collapsed
+from outrider.tuning.estimate.learning import history_of
 from outrider.tuning.observe.window import Window
 from outrider.tuning.policy import Safety
 from outrider.tuning.state import Learning
@@ -152,26 +153,26 @@ def _far_below(acceptance: Acceptance, learning: Learning) -> bool:
     An engine that rests at K=0 and drafts single steps to see acceptance counts these drafts under no K. So
     the tuner, which learns by K, misses them.
     """
-    newest, history = _first_tokens(acceptance), _history(learning)
+    newest, history = _first_tokens(acceptance), history_of(learning)
     return newest.drafted > 0 and has_collapsed(newest, history, ratio=Safety().collapse_ratio)
 
 
 def _recovered(acceptance: Acceptance | None, learning: Learning) -> bool:
-    """Whether an engine that rests at K=0 drafted enough single steps, and they agree with the history."""
-    if acceptance is None or acceptance.drafts < _DRAFTS_TO_RECOVER:
+    """Whether engines that rest at K=0 draft enough single steps, and these agree with the history.
+
+    Engines that do not choose K draft nothing there. The last minute then has the drafts of before.
+    """
+    history = history_of(learning)
+    if acceptance is None or learning.followed is None or learning.collapsed or history.drafted <= 0:
         return False
-    history = _history(learning)
-    return history.drafted > 0 and _first_tokens(acceptance).rate >= Safety().collapse_ratio * history.rate
+    newest = _first_tokens(acceptance)
+    return newest.drafted >= _DRAFTS_TO_RECOVER and newest.rate >= Safety().collapse_ratio * history.rate
 
 
 def _first_tokens(acceptance: Acceptance) -> Drafts:
     # Without counts by position: accepted tokens per draft are at least the accepted first tokens.
     first = acceptance.first if acceptance.per_position else min(1.0, acceptance.length - 1.0)
     return Drafts(first * acceptance.drafts, acceptance.drafts)
-
-
-def _history(learning: Learning) -> Drafts:
-    return Drafts(learning.first_accepted, learning.first_drafted)
 
 
 def _mismatched(outcome: TickOutcome, acceptance: Acceptance | None, last: Condition | None) -> bool:

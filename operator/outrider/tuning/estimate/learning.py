@@ -52,7 +52,7 @@ _FALLEN_RATIO = 0.7
 
 _FAILING_WEIGHT = 1 / 8
 """Weight in the history of a mean acceptance that falls. A text on which drafts seldom pay becomes the
-history in an hour or two, a drafter that broke in many hours."""
+history within hours, a drafter that broke in many hours."""
 
 _Residual = tuple[float, float, float]
 """See `residuals`."""
@@ -349,7 +349,7 @@ def _follow_acceptance(context: TickContext, seconds: float) -> TunerState:
     if newest.drafted <= 0:
         # Without drafts nothing is known, and the tuner must be able to leave K=0.
         return replace(state, learning=replace(learning, collapsed=0))
-    collapsed = has_collapsed(newest, _history(learning), ratio=policy.safety.collapse_ratio)
+    collapsed = has_collapsed(newest, history_of(learning), ratio=policy.safety.collapse_ratio)
     learning = _with_history(learning, newest, seconds, policy.estimation)
     learning = replace(learning, collapsed=learning.collapsed + 1 if collapsed else 0)
     return replace(state, learning=learning)
@@ -365,19 +365,19 @@ def _follow_mean_acceptance(
     with little weight, else a short history would fall with it. At K=0 engines count no drafts, and only
     their mean shows that drafts fail.
     """
-    history, mean = _history(learning), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
+    history, mean = history_of(learning), Drafts(survival[0] * _FOLLOWED_DRAFTS, _FOLLOWED_DRAFTS)
     learning = replace(learning, profile=Profile.of_survival(survival, _FOLLOWED_DRAFTS))
     fallen = history.drafted > 0 and mean.rate < _FALLEN_RATIO * history.rate
     counted = newest.drafted > 0
     fail = has_collapsed(newest, history, ratio=policy.safety.collapse_ratio) if counted else fallen
     joining = mean.weighted(_FAILING_WEIGHT) if fail else mean
     learning = _with_history(learning, joining, seconds, policy.estimation)
-    if not counted:
-        return learning
-    return replace(learning, collapsed=learning.collapsed + 1 if fail and fallen else 0)
+    ticks = learning.collapsed + counted if fail and fallen else 0
+    return replace(learning, collapsed=ticks)
 
 
-def _history(learning: Learning) -> Drafts:
+def history_of(learning: Learning) -> Drafts:
+    """The drafts of the first position that a collapse is measured against."""
     return Drafts(learning.first_accepted, learning.first_drafted)
 
 
