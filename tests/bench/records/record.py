@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -108,6 +109,12 @@ def percent(ratio: float) -> str:
 def percent_range(middle: float, low: float, high: float) -> str:
     """A cell with a ratio and its brackets, such as `1.0 [0.5, 2.0]`."""
     return f"{percent(middle)} [{percent(low)}, {percent(high)}]"
+
+
+def percent_spread(ratios: Iterable[float]) -> str:
+    """A cell with the mean of ratios, and the smallest and the largest; empty without any."""
+    found = list(ratios)
+    return percent_range(mean(found), min(found), max(found)) if found else ""
 
 
 def records() -> dict[str, Record]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from tests.bench.records.record import RAW, Record, Table, percent_range, write_of_result
+from tests.bench.records.record import RAW, Record, Table, percent_spread, write_of_result
 from tests.bench.sglang.engines import ARMS, EMA, OUTRIDER, THROUGHPUT_AWARE
 from tests.bench.sglang.runs import SLICE_SECONDS
 
@@ -56,8 +56,8 @@ def _lead_table(found: Phases, order: Sequence[str]) -> Table:
     rows = [
         [
             phase,
-            *(_spread(_leads(found[phase], arm)) for arm in ARMS[:2]),
-            _spread(found[phase][OUTRIDER]["gains"]),
+            *(percent_spread(_leads(found[phase], arm)) for arm in ARMS[:2]),
+            percent_spread(found[phase][OUTRIDER]["gains"]),
         ]
         for phase in order
     ]
@@ -75,10 +75,6 @@ def _rate_table(found: Phases, order: Sequence[str]) -> Table:
         for phase in order
     ]
     return Table(columns=columns, rows=rows)
-
-
-def _spread(ratios: Sequence[float]) -> str:
-    return percent_range(mean(ratios), min(ratios), max(ratios))
 
 
 def _rates(rates: Sequence[float]) -> str:

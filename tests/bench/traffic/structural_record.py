@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any
 
 from outrider.api.tuning import StructuralOff
-from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_range, write_of_result
+from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_spread, write_of_result
 from tests.bench.traffic.engines import HEADLINE_OVERHEAD
 from tests.bench.traffic.record import ENGINES
 from tests.bench.traffic.structural import KINDS
@@ -120,9 +120,9 @@ def _by_gain(runs: Rows) -> list[list[str]]:
     return [
         [
             *_names(cell),
-            _spread(run["gain"] for run in cell),
-            _spread(run["with_starts"] for run in cell),
-            _spread(run["after"] for run in cell if run["after"] is not None),
+            percent_spread(run["gain"] for run in cell),
+            percent_spread(run["with_starts"] for run in cell),
+            percent_spread(run["after"] for run in cell if run["after"] is not None),
             _count(run["relaunches"] for run in cell),
         ]
         for cell in cells
@@ -138,9 +138,9 @@ def _by_coverage(runs: Rows) -> list[list[str]]:
     return [
         [
             *_names(cell),
-            _spread(run["overhead"] for run in cell if run["overhead"] is not None),
-            _spread(run["coverage"] for run in cell if run["coverage"] is not None),
-            _spread(run["width"] for run in cell if run["width"] is not None),
+            percent_spread(run["overhead"] for run in cell if run["overhead"] is not None),
+            percent_spread(run["coverage"] for run in cell if run["coverage"] is not None),
+            percent_spread(run["width"] for run in cell if run["width"] is not None),
         ]
         for cell in sorted(cells, key=covered)
     ]
@@ -152,8 +152,8 @@ def _by_kind(runs: Rows, overhead: float) -> list[list[str]]:
         [
             percent(overhead),
             cell[0]["kind"],
-            _spread(run["gain"] for run in cell),
-            _spread(run["overhead"] for run in cell if run["overhead"] is not None),
+            percent_spread(run["gain"] for run in cell),
+            percent_spread(run["overhead"] for run in cell if run["overhead"] is not None),
             _count(run["relaunches"] for run in cell),
         ]
         for cell in sorted(kinds, key=lambda cell: min(run["gain"] for run in cell))
@@ -167,11 +167,6 @@ def _cells(runs: Rows) -> list[Rows]:
 
 def _names(cell: Rows) -> tuple[str, str]:
     return cell[0]["kind"], ENGINES[cell[0]["engine"]]
-
-
-def _spread(values: Iterable[float]) -> str:
-    found = sorted(values)
-    return percent_range(mean(found), found[0], found[-1]) if found else ""
 
 
 def _count(values: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_range
+from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_range, percent_spread
 from tests.bench.tuning import alternating, verification
 
 Result = Mapping[str, Any]
@@ -91,7 +91,7 @@ def _by_streams(runs: Sequence[Mapping[str, Any]], contrast: str, turn: float, p
         )
         for streams in alternating.STREAMS
     ]
-    return percent_range(mean(cells), min(cells), max(cells))
+    return percent_spread(cells)
 
 
 def verification_tables(result: Result) -> list[Table]:

@@ -17,12 +17,11 @@ from outrider.controller.stored import Key
 from outrider.controller.tune.actuation import push_to_all
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.snapshot import reported_schedule
-from outrider.controller.tune.timing import Timing
+from outrider.controller.tune.timing import MODELS_RENEWED_AT_ONCE, Timing
 from outrider_protocol.control_api import Fence, Push
 
 log = logging.getLogger(__name__)
 
-_MODELS_AT_ONCE = 32
 _LEASES = 3
 """Lengths of a lease after which a model that no tick has reached is left to its static schedule."""
 
@@ -58,7 +57,7 @@ class FirstRenewals:
         self._timing = timing
         self._read = read
         self._ticked = ticked
-        self._slots = asyncio.Semaphore(_MODELS_AT_ONCE)
+        self._slots = asyncio.Semaphore(MODELS_RENEWED_AT_ONCE)
 
     async def first(self, models: Sequence[Key]) -> list[_Held]:
         """Renew all of these models once. Returns those that need more renewals until they are ticked."""

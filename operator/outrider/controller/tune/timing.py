@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+MODELS_RENEWED_AT_ONCE = 32
+"""Models whose leases are renewed at the same time, so that pushes to all keep their timeouts."""
 _NUMBERS_SECONDS = 30.0
 _WRITES_PER_SECOND = 5.0
 """Writes of one kind, for all models together. The API server evaluates the rules of the CRD at each one."""

@@ -25,7 +25,7 @@ from outrider.controller.tune.model_tuner import Engines, Measured, ModelTuner
 from outrider.controller.tune.pace import Pace, differs, ticks_between
 from outrider.controller.tune.records import record
 from outrider.controller.tune.report import TunerReport, failing, report
-from outrider.controller.tune.timing import Timing, numbers_interval
+from outrider.controller.tune.timing import MODELS_RENEWED_AT_ONCE, Timing, numbers_interval
 from outrider.controller.tune.tuner_store import TunerStore
 from outrider.rounds import Rounds
 from outrider.telemetry.series import PodKey
@@ -38,8 +38,6 @@ _CLOCK_SLACK_SECONDS = 2.0
 """Maximum difference between the clocks of the operator and of the metrics source."""
 _CPU_SHARE = 0.05
 """Ratio of one CPU for a model whose ticks take more than that."""
-_MODELS_AT_ONCE = 32
-"""Models whose pushes a loop that ends renews at the same time, so that it keeps its timeouts."""
 _PASSING_FAILURES = 2
 """Failures in a row that are not reported; from the next one on, the status reports them."""
 
@@ -368,7 +366,7 @@ class TuningLoop:
         await self._renew(list(self._tuned.values()), older=older)
 
     async def _renew(self, models: Sequence[_Tuned], *, older: float) -> None:
-        slots = asyncio.Semaphore(_MODELS_AT_ONCE)
+        slots = asyncio.Semaphore(MODELS_RENEWED_AT_ONCE)
 
         async def renew_one(tuned: _Tuned, tuner: ModelTuner) -> None:
             renewed = False
