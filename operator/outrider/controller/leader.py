@@ -30,7 +30,7 @@ from outrider.controller.traces import Traces
 from outrider.controller.tune.api_server import ClusterApiServer
 from outrider.controller.tune.engine_tables import ScheduleVersions
 from outrider.controller.tune.first_renewals import FirstRenewals
-from outrider.controller.tune.metrics_source import open_source, pods_at_once
+from outrider.controller.tune.metrics_source import PODS_AT_ONCE, open_source
 from outrider.controller.tune.model_tuner import Engines
 from outrider.controller.tune.timing import Timing
 from outrider.controller.tune.tuning_loop import Observability, TuningLoop
@@ -136,7 +136,7 @@ class Leader:
             tick=settings.tuning_interval_seconds,
             push_lease=settings.push_lease_seconds,
             settle=settings.scale_settle_seconds,
-            pods_at_once=pods_at_once(settings),
+            pods_at_once=PODS_AT_ONCE,
         )
         self._renewal_seconds = limits.renewal_seconds
         self._loop: TuningLoop | None = None

@@ -27,8 +27,9 @@ __all__ = ["PrometheusSettings", "PrometheusSource"]
 
 log = logging.getLogger(__name__)
 
-_ANSWERS = 4
-"""Limit of a tick's wait, in timeouts of one answer. The lease of the engines' schedules must not expire."""
+_ANSWERS = 3
+"""Limit of a tick's wait, in timeouts of one answer, of which the last may begin just before it. By default
+a tick gives up after five, and would lose the answers that came."""
 _LAST_ANSWER_SECONDS = 10.0
 """Seconds for the last answer, which may begin just before the limit, and for parsing it."""
 
@@ -66,14 +67,15 @@ class PrometheusSource:
         self,
         lookback_seconds: float,
         *,
-        resting: Set[PodKey] = frozenset(),  # noqa: ARG002 - one query serves all pods
+        resting: Set[PodKey] = frozenset(),
     ) -> Mapping[PodKey, PodMetrics]:
         """See `MetricsSource.fetch`. It parses answers outside of the caller's event loop."""
         most = _ANSWERS * self._settings.timeout_seconds + _LAST_ANSWER_SECONDS
         models = None if self._models is None else self._models()
         try:
             async with asyncio.timeout(most):
-                return await self._thread.run(self._fetch(lookback_seconds, models, self._histograms()))
+                fetching = self._fetch(lookback_seconds, models, self._histograms(), resting)
+                return await self._thread.run(fetching)
         except TimeoutError as error:
             raise SourceUnreachable(
                 f"answers were not read within {most:g} s", action="Look at the operator's load."
@@ -85,7 +87,11 @@ class PrometheusSource:
         self._thread.stop()
 
     async def _fetch(
-        self, lookback: float, models: budget.Models | None, histograms: Container[PodKey]
+        self,
+        lookback: float,
+        models: budget.Models | None,
+        histograms: Container[PodKey],
+        resting: Set[PodKey],
     ) -> Mapping[PodKey, PodMetrics]:
         async with self._alone, PrometheusHttp(self._settings) as http:
             deadline = time.monotonic() + _ANSWERS * self._settings.timeout_seconds
@@ -93,11 +99,11 @@ class PrometheusSource:
             if models is None:
                 await self._read_all(http, this)
             else:
-                await this.read(models)
+                await this.read(models, resting=resting)
                 if not this.rows:
                     await _require_labels(http)
         self._known = Known() if models is None and this.in_one_answer else this.learnt()
-        return self._told(this)
+        return self._told(this, resting)
 
     async def _read_all(self, http: PrometheusHttp, this: Round) -> None:
         """Read every pod that Prometheus knows: by one query, or by name if one answer is too large."""
@@ -113,10 +119,11 @@ class PrometheusSource:
             raise too_large
         await this.read(dict.fromkeys(counts, ""), counts)
 
-    def _told(self, this: Round) -> Measurements:
+    def _told(self, this: Round, resting: Set[PodKey]) -> Measurements:
         useless = {pod: seen.detail for pod, seen in this.found.items() if isinstance(seen, Unreadable)}
-        self._complaints.tell({**this.skipped, **useless})
-        labels = tuple(sorted({label for some in this.copied.values() for label in some}))
+        self._complaints.tell({**this.skipped, **useless}, unasked=resting)
+        found = {label for some in this.copied.values() for label in some}
+        labels = tuple(sorted(found.union(self._copied if resting else ())))
         note = _deduplicate(labels)
         if labels and labels != self._copied:
             log.warning("%s", note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from outrider.telemetry.answer import read_answer, read_counts
@@ -36,12 +36,14 @@ class Known:
     """Results of earlier fetches.
 
     series: of each pod, as read or counted. left_out: pods that were counted and not read.
-    too_large: pods whose answer alone is too large. density: bytes of a series.
+    too_large: pods whose answer alone is too large. late: pods for which there was no time.
+    density: bytes of a series.
     """
 
     series: Series = field(default_factory=dict)
     left_out: frozenset[PodKey] = frozenset()
     too_large: Mapping[PodKey, str] = field(default_factory=dict)
+    late: frozenset[PodKey] = frozenset()
     density: float = _LEAST_DENSITY
 
 
@@ -69,6 +71,7 @@ class Round:
         self._series = dict(known.series)
         self._too_large = dict(known.too_large)
         self._left_out: frozenset[PodKey] = frozenset()
+        self._late = set[PodKey]()
         self._counted = False
         self._waiting = deque[Batch]()
         self._read_bytes = self._read_rows = self._answers = 0
@@ -88,24 +91,28 @@ class Round:
         self.found, self.skipped = dict(answer.pods), dict(answer.skipped)
         self.copied, self.rows = dict(answer.copied), sum(answer.rows.values())
 
-    async def read(self, models: Models, counts: Series | None = None) -> None:
+    async def read(
+        self, models: Models, counts: Series | None = None, *, resting: Set[PodKey] = frozenset()
+    ) -> None:
         """Read as many of these pods as limits and time allow; the others become `Unreadable`.
 
-        counts: number of series of each pod, if known.
+        counts: number of series of each pod, if known. resting: those of the pods that are not read.
 
         Raises:
             MetricsError: there was no readable answer.
         """
         self._models = models
-        if counts is None and (self._known.left_out & models.keys() or self._refused(models)):
-            counts = await self._count(models)
+        asked = [pod for pod in models if pod not in resting]
+        if counts is None and (not self._known.left_out.isdisjoint(asked) or self._refused(asked)):
+            counts = await self._count(asked)
         self._counted = self._counted or counts is not None
-        self._plan(models, counts or {})
+        self._plan(asked, counts or {})
         while self._waiting:
             batch = self._waiting.popleft()
             if self._in_time():
                 await self._ask(batch)
             else:
+                self._late.update(batch)
                 self._refuse(batch, "not read, because other answers took all the time")
         if self._errors and not self._answers:
             raise self._errors[0]
@@ -122,6 +129,7 @@ class Round:
             {pod: self._series[pod] for pod in self._models if pod in self._series},
             self._left_out,
             {pod: why for pod, why in self._too_large.items() if pod in self._models},
+            frozenset(self._late),
             min(max(density, _LEAST_DENSITY), _MAX_DENSITY),
         )
 
@@ -142,7 +150,8 @@ class Round:
         asked = {pod: count for pod, count in series.items() if pod not in refused}
         apart = {pod.namespace for pod in self._too_large if pod in self._models}
         calm = {pod: count for pod, count in asked.items() if pod.namespace not in apart}
-        self._waiting.extend(by_turns(by_namespace(self._batches(calm))))
+        turns = by_turns(by_namespace(self._batches(calm)))
+        self._waiting.extend(sorted(turns, key=self._known.late.isdisjoint))  # late ones first
         self._waiting.extend(by_turns([self._apart(name, asked) for name in sorted(apart)]))
 
     def _apart(self, namespace: str, asked: Series) -> list[Batch]:

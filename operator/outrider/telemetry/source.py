@@ -113,8 +113,11 @@ class Complaints:
     def __init__(self) -> None:
         self._told: frozenset[PodKey] = frozenset()
 
-    def tell(self, problems: Mapping[PodKey, object]) -> None:
-        """Log what is new. problems: all problems at this tick, by pod."""
+    def tell(self, problems: Mapping[PodKey, object], *, unasked: Set[PodKey] = frozenset()) -> None:
+        """Log what is new.
+
+        problems: all problems at this tick, by pod. unasked: pods that may have kept theirs.
+        """
         for pod in sorted(problems.keys() - self._told):
             log.warning("metrics of %s: %s", pod, problems[pod])
-        self._told = frozenset(problems)
+        self._told = frozenset(problems) | (self._told & unasked)

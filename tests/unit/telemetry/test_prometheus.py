@@ -157,6 +157,48 @@ async def test_pods_for_which_there_is_no_time_are_unreadable_and_the_others_are
     }
 
 
+async def test_pods_for_which_there_was_no_time_are_read_first_at_the_next_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, passed = a_fleet("bcd0"), [0.0]
+    monkeypatch.setattr(prometheus, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        passed[0] += 35
+        server(request)
+
+    with a_server(handle) as url:
+        source = a_source(url, server.models, max_response_bytes=TWO_PODS, timeout_seconds=15)
+        read = [
+            {pod for pod, metrics in (await source.fetch(60)).items() if not isinstance(metrics, Unreadable)}
+            for _ in range(3)
+        ]
+    assert read[0] | read[1] == set(server.rows)
+    assert read[0] == read[2]
+
+
+async def test_a_resting_pod_is_not_asked_for_and_its_size_is_known_later() -> None:
+    server = a_fleet("bcd0")
+    rest = {PodKey("default", "m-b"), PodKey("default", "m-c")}
+    with a_server(server) as url:
+        source = a_source(url, server.models, max_response_bytes=TWO_PODS)
+        await source.fetch(60)
+        before = len(server.asked)
+        assert set(await source.fetch(60, resting=rest)) == server.rows.keys() - rest
+        (*asked,) = server.asked[before:]
+        assert not any(selects(query, pod) for query in asked for pod in rest)
+        assert set(await source.fetch(60)) == set(server.rows)
+    assert server.counted == 0
+
+
+async def test_a_problem_of_a_resting_pod_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with a_server(answering(an_answer(a_row(values=[["never", "1"]]), a_row(pod="b")))) as url:
+        source = a_source(url, lambda: dict.fromkeys([POD, PodKey("default", "b")], "m"))
+        for rest in (set[PodKey](), {POD}, set[PodKey]()):
+            await source.fetch(60, resting=rest)
+    assert len([record for record in caplog.records if str(POD) in record.getMessage()]) == 1
+
+
 async def test_a_part_that_is_refused_costs_its_own_pods() -> None:
     server = a_fleet("bcd0")
 
