@@ -14,7 +14,7 @@ from tests.cluster.operator_pod import without_operator
 from tests.cluster.pair import NAME, TICKS, look, tune
 from tests.cluster.sending import Sender
 
-pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
+pytestmark = pytest.mark.engine("twin", "starts")
 
 STATIC_TABLE = "3:0,*:5"
 static_table = in_force(STATIC_TABLE, replicas=2)
