@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import exp, log, log2
 
@@ -12,13 +13,18 @@ from hypothesis import strategies as st
 
 from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.model_averaging import Prediction, blend
+from outrider.tuning.estimate.posterior import Posterior
 from outrider.tuning.estimate.step_time_profile import MapCell, StepTimeProfile
 from outrider.tuning.estimate.surface import ObservedCell, Point, of_live_steps
+from outrider.tuning.observe.window import Cell
 from outrider.tuning.state import TunerState
+from outrider.tuning.tick_context import TickContext
+from outrider.tuning.tuner import decide
 from tests.unit.tuning.factories import (
     CANDIDATES,
     POLICY,
     Engine,
+    a_cell,
     a_known,
     a_map,
     a_start,
@@ -148,6 +154,34 @@ def test_an_engine_that_slows_down_on_every_k_keeps_what_the_map_says_of_their_r
     state = ticks(a_start(3), Engine(16.0), 12, a_map())[-1].state
     later = ticks(state, Engine(16.0, pace=1.4), 12, a_map())
     assert all(d.schedule.k_at(16) == 0 for d in later)
+
+
+def after_first_window(*further: Cell) -> Posterior:
+    """What is estimated after 5 s of K=3 amid prompts, and further steps."""
+    state = a_start(3)
+    window = Engine(16.0, prompts=10.0).window(None, state, seconds=5.0, at=5.0)
+    seen = replace(window, cells=(*window.cells, *further))
+    outlook = decide(TickContext([seen], state, policy=POLICY, now=5.0, step_times=a_map())).outlook
+    assert outlook is not None
+    return outlook.posterior
+
+
+@pytest.mark.parametrize("steps", [1.0, 2.0])
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 20.0])
+def test_a_first_step_that_waits_for_a_kernel_denies_nothing(steps: float, seconds: float) -> None:
+    """It reads the prompts of all streams, so it alone would decide what prompts cost."""
+    waiting = replace(
+        a_cell(batch=16.0, k=5, prefill=600.0),
+        steps=steps,
+        step_seconds=seconds,
+        requests=16.0 * steps,
+        emitted_tokens=32.0 * steps,
+        prefill_tokens=600.0 * steps,
+        context_tokens=500.0 * 16.0 * steps,
+    )
+    usual, after = after_first_window(), after_first_window(waiting)
+    for k in CANDIDATES:
+        assert after.step_seconds(k) == pytest.approx(usual.step_seconds(k), rel=0.02)
 
 
 def test_what_was_settled_with_a_map_is_open_again_once_live_steps_deny_it() -> None:

@@ -35,6 +35,10 @@ _ROUGHLY_KNOWN = 0.5
 _TOO_NOISY = 0.25
 """Standard deviation of a log step time beyond which its noise is not normal; such a reading is left out."""
 
+_SINGLE_STEP = 0.4
+"""Standard deviation of the log of one step's time. Some take many times as long as others: a step waits for
+the compilation of a kernel, or for the garbage collection of the engine."""
+
 _PROMPTS_MISFIT = 0.125
 """Log step time, over the log of the tokens with prompts by those without, that the linear model misses."""
 
@@ -221,15 +225,18 @@ def _weighed(row: Reading, found: _Residual, context: TickContext) -> Reading | 
     """What counts of a reading; None if its step time is too noisy to be of use.
 
     A few steps that took ten times as long as they should look like a long measurement. So a reading weighs
-    no more than the time that its steps should have taken. The more prompts it has, the less it weighs.
+    no more than the time that its steps should have taken. One or two steps count
+    for nothing: those that read the first prompts would decide what prompts cost. The more prompts a reading
+    has, the less it weighs.
     """
     residual, known, _ = found
     slower = max(0.0, residual - _pace(context.state.learning, row.pod))
     share = exp(-slower) if known < _ROUGHLY_KNOWN**2 else 1.0
     own = noise_variance(context.noise, share * row.seconds)
-    if own > _TOO_NOISY**2:
+    of_few = _SINGLE_STEP**2 / row.steps
+    if max(own, of_few) > _TOO_NOISY**2:
         return None
-    return row.part(share * own / (own + (_PROMPTS_MISFIT * row.log_prompts) ** 2))
+    return row.part(share * own / (max(own, of_few) + (_PROMPTS_MISFIT * row.log_prompts) ** 2))
 
 
 def _compare(context: TickContext, used: Sequence[tuple[Reading, _Residual]]) -> TunerState:
