@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from tests.bench.engine.figures import ArmFigures, Interval
@@ -152,7 +153,7 @@ def record_of(results: Sequence[Result], name: str) -> Record:
         command="; ".join(result.conditions.command for result in results),
         shown=f"simulated: real vLLM {first.engine_version} whose executor sleeps the step times of a table; "
         "operator, Prometheus, Service and clients in a kind cluster",
-        machine=f"{first.client_machine}; nothing else ran",
+        machine=f"{first.client_machine}; {_beside(results)}",
         interval="95 % over slices and repeats inside one run; the scatter between runs was not measured",
         limits=f"{requests} requests, {failed} failed. K=0 is free where the source table has no figure "
         "without a drafter (A40, GB10), and costs 3 % of a step on the H100.",
@@ -162,6 +163,13 @@ def record_of(results: Sequence[Result], name: str) -> Record:
         tables=tables(results),
         raw=f"{name}{RAW}",
     )
+
+
+def _beside(results: Sequence[Result]) -> str:
+    """What else ran on the machine."""
+    runs = sorted((result.conditions.started, result.conditions.finished) for result in results)
+    overlapped = any(start < end for (_, end), (start, _) in pairwise(runs))
+    return "runs overlapped, each with its own engines" if overlapped else "nothing else ran"
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -39,3 +39,15 @@ def test_the_launch_without_a_drafter_has_no_gain() -> None:
 def test_runs_of_two_commits_make_no_record() -> None:
     with pytest.raises(ValueError, match="one commit"):
         record_of([a_result(), a_result("def5678")], "2026-01-01-closed-loop")
+
+
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [("10:00", "nothing else ran"), ("09:59", "runs overlapped, each with its own engines")],
+)
+def test_the_record_says_whether_runs_overlapped(started: str, words: str) -> None:
+    results = [
+        a_result(started="2026-01-01T09:00", finished="2026-01-01T10:00"),
+        a_result(started=f"2026-01-01T{started}", finished="2026-01-01T11:00"),
+    ]
+    assert record_of(results, "2026-01-01-closed-loop").machine.endswith(words)
