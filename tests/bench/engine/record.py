@@ -28,7 +28,23 @@ DEPENDS = (
     "engine_image/outrider_engine",
     "engine_image/protocol/outrider_protocol",
     "engine_image/testing/twin/outrider_twin",
-    "tests/bench/engine",
+    *(
+        f"tests/bench/engine/{name}.py"
+        for name in (
+            "bootstrap",
+            "drive",
+            "engines",
+            "figures",
+            "knowledge",
+            "plan",
+            "rates",
+            "result",
+            "rules",
+            "stand_in",
+            "stand_ins",
+            "trace",
+        )
+    ),
 )
 OWN = f"**{title(OUTRIDER)}**"
 BEST_FIXED, LARGEST_FIXED = "best fixed K, found by trying all", "largest K, fixed"
@@ -69,7 +85,10 @@ def _gains(results: Sequence[Result]) -> Table:
 def _goals(results: Sequence[Result]) -> Table:
     words = dict.fromkeys(goal.words for result in results for goal in result.goals)
     found = [{goal.words: goal for goal in result.goals} for result in results]
-    rows = [[each, *(_reached(goals.get(each)) for goals in found)] for each in words]
+    rows = [
+        [each.replace("stand-ins", "simulated engines"), *(_reached(goals.get(each)) for goals in found)]
+        for each in words
+    ]
     return Table(columns=["goal", *map(engine, results)], rows=rows)
 
 
