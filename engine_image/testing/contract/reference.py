@@ -32,8 +32,8 @@ does](methods.md#what-a-change-of-k-does). It installs and imports nothing.
 
 For 0.30 to {version_text(NEWEST_VERSION)} a test also runs vLLM's configuration of Outrider's launches on an
 imitated GPU (`tests/contract/test_graphs.py`). It covers model runner, CUDA graphs and their sizes. The
-column "run" says where more than the source was checked. On a GPU, [0.33.0 ran for 13
-minutes](../benchmarks/2026-11-26-gpu.md), and no other release.
+column "run" says where more than the source was checked. On a GPU, [one
+release ran for 13 minutes](../benchmarks/2026-11-26-gpu.md).
 
 To run the tests with another release, make an environment with the overrides of
 `engine_image/cpu/overrides.txt` and the torch of that release:
