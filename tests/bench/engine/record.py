@@ -20,6 +20,8 @@ from tests.bench.engine.summary import rate_range
 from tests.bench.records.record import RAW, Record, Table, percent, percent_range
 from tests.bench.traffic.record import ENGINES
 
+_SHOW_ALONE = ("control", "picture", "progress", "record", "summary")
+"""Modules of this folder that decide no figure of a closed loop."""
 DEPENDS = (
     "operator/outrider/tuning",
     "operator/outrider/performance",
@@ -28,22 +30,10 @@ DEPENDS = (
     "engine_image/outrider_engine",
     "engine_image/protocol/outrider_protocol",
     "engine_image/testing/twin/outrider_twin",
-    *(
-        f"tests/bench/engine/{name}.py"
-        for name in (
-            "bootstrap",
-            "drive",
-            "engines",
-            "figures",
-            "knowledge",
-            "plan",
-            "rates",
-            "result",
-            "rules",
-            "stand_in",
-            "stand_ins",
-            "trace",
-        )
+    *sorted(
+        f"tests/bench/engine/{file.name}"
+        for file in Path(__file__).parent.glob("*.py")
+        if file.stem not in _SHOW_ALONE
     ),
 )
 OWN = f"**{title(OUTRIDER)}**"
