@@ -137,17 +137,23 @@ async def test_a_fleet_that_does_not_fit_into_the_smallest_parts_is_an_error() -
     assert isinstance(error, AnswerMalformed)
 
 
-async def test_pods_for_which_there_is_no_time_are_unreadable_and_the_others_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server, passed = a_fleet("bcd0"), [0.0]
+def late(server: FleetServer, monkeypatch: pytest.MonkeyPatch) -> Handler:
+    """The same server, whose answers take 35 s each by the source's clock."""
+    passed = [0.0]
     monkeypatch.setattr(prometheus, "time", SimpleNamespace(monotonic=lambda: passed[0]))
 
     def handle(request: BaseHTTPRequestHandler) -> None:
         passed[0] += 35
         server(request)
 
-    with a_server(handle) as url:
+    return handle
+
+
+async def test_pods_for_which_there_is_no_time_are_unreadable_and_the_others_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = a_fleet("bcd0")
+    with a_server(late(server, monkeypatch)) as url:
         source = a_source(url, server.models, max_response_bytes=TWO_PODS, timeout_seconds=15)
         found = await source.fetch(60)
     useless = [pod for pod, metrics in found.items() if isinstance(metrics, Unreadable)]
@@ -160,14 +166,8 @@ async def test_pods_for_which_there_is_no_time_are_unreadable_and_the_others_are
 async def test_pods_for_which_there_was_no_time_are_read_first_at_the_next_fetch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server, passed = a_fleet("bcd0"), [0.0]
-    monkeypatch.setattr(prometheus, "time", SimpleNamespace(monotonic=lambda: passed[0]))
-
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        passed[0] += 35
-        server(request)
-
-    with a_server(handle) as url:
+    server = a_fleet("bcd0")
+    with a_server(late(server, monkeypatch)) as url:
         source = a_source(url, server.models, max_response_bytes=TWO_PODS, timeout_seconds=15)
         read = [
             {pod for pod, metrics in (await source.fetch(60)).items() if not isinstance(metrics, Unreadable)}

@@ -225,9 +225,8 @@ def _weighed(row: Reading, found: _Residual, context: TickContext) -> Reading | 
     """What counts of a reading; None if its step time is too noisy to be of use.
 
     A few steps that took ten times as long as they should look like a long measurement. So a reading weighs
-    no more than the time that its steps should have taken. One or two steps count
-    for nothing: those that read the first prompts would decide what prompts cost. The more prompts a reading
-    has, the less it weighs.
+    no more than the time that its steps should have taken. One or two steps count for nothing: those that
+    read the first prompts would decide what prompts cost. The more prompts a reading has, the less it weighs.
     """
     residual, known, _ = found
     slower = max(0.0, residual - _pace(context.state.learning, row.pod))
