@@ -84,12 +84,15 @@ class FastLoop:
         self._since_look = 0  # steps
         self._credit = 0.0  # steps' worth of tokens that looks may cost now
         self._new = 0.0  # requests that came or went since the last look, in batches
-        self._off = 0.0  # seconds of this spell of K=0, or of the last one
+        self._off = 0.0  # seconds of the same text: of this spell of K=0 and before it, or of the last spell
+        self._on = 0.0  # seconds since K rose from 0, or since the start
+        self._risen_by_text = False
         self._away = 0.0  # tokens that drafts brought since K was 0, less those of as much time at K=0
         self._wait = 1.0  # how long the next look waits, over its mean
         self._random = 1
         self._spell = 0.0  # mean seconds of a spell of K=0
-        self._batch, self._context = 1, 0
+        self._batch = 1
+        self._right_at: tuple[int, int] | None = None  # batch and context at which `k` was last the best
         self._survival: list[float] = []
         self._unseen = 0.0  # seconds that `survival` does not hold yet
         self._taught = False
@@ -148,11 +151,14 @@ class FastLoop:
         if current is None or (counted and best_worth > current_worth * (1.0 + HYSTERESIS)):
             self._change(best, batch, context_tokens, limited=current is None)
             current, deeper = best_seconds, None
+        if best == self.k:
+            self._right_at = batch, context_tokens
         self._new += (new_requests + abs(batch - self._batch)) / batch
-        self._batch, self._context, self._taught = batch, context_tokens, False
+        self._batch, self._taught = batch, False
         if self.k == 0:
             self._off += current
         else:
+            self._on += current
             self._away -= current * undrafted
         self._unseen += current
         self._uncounted += 1
@@ -236,25 +242,30 @@ class FastLoop:
             self.reason = ChangeReason.COST_MODEL if self._taught else ChangeReason.LIMIT
         elif self._taught:
             self.reason = ChangeReason.COST_MODEL
-        elif (batch, context_tokens) != (self._batch, self._context) and self._best_before() != k:
+        elif self._right_at not in (None, (batch, context_tokens)) and self._best_before() != k:
             self.reason = ChangeReason.BATCH
         else:
             self.reason = ChangeReason.ACCEPTANCE
-        if k == 0 and self._away > 0.0:
+        by_text = self.reason is ChangeReason.ACCEPTANCE
+        if self.k == 0:
+            self._risen_by_text, self._on, self._away = by_text, 0.0, 0.0
+        elif k == 0 and self._away > 0.0:
             # Else drafts misled: the text never left this spell.
-            self._spell += SPELL_WEIGHT * (self._off - self._spell)
-            self._off = 0.0
-        if k == 0:
-            self._away = 0.0
+            if self._risen_by_text:
+                self._spell += SPELL_WEIGHT * (self._off - self._spell)
+                self._off = 0.0
+            self._off = 0.0 if by_text else self._off + self._on
         self.k = k
         self.changes += 1
         self._credit = 0.0
 
     def _best_before(self) -> int:
-        """The best K at the batch size and context of the step before, with the present acceptance."""
-        tokens, more = self._tokens, self._context - self._batch * self._model.context_tokens
+        """The best K where `k` was last the best, with the present acceptance."""
+        assert self._right_at is not None
+        batch, context_tokens = self._right_at
+        tokens, more = self._tokens, context_tokens - batch * self._model.context_tokens
         power = 1.0 + self._model.pause_weight
-        options = self._options.get(self._batch) or self._at(self._batch)
+        options = self._options.get(batch) or self._at(batch)
         return max(options, key=lambda o: tokens[o.k] / max(o.seconds + o.slope * more, o.least) ** power).k
 
     def _remember(self) -> None:

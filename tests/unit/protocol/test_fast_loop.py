@@ -80,6 +80,45 @@ def test_smaller_batch_leaves_room_for_longer_drafts() -> None:
     assert engine.loop.reason is ChangeReason.BATCH
 
 
+def at_turns(*batches: int, acceptances: tuple[float, ...] = (0.3,)) -> AnEngine:
+    """Loads by turns of 15 s, where K=0 is best at 64 requests; with texts by turns as well, one per load."""
+    per_request = tuple(tuple(seconds(batch, k) + 5e-5 * batch * k for k in KS) for batch in (1, 4, 64))
+    model = replace(a_model(), batch_sizes=(1, 4, 64), step_seconds=per_request)
+    engine = AnEngine(FastLoop(model, k=5))
+    for turn, batch in enumerate(batches):
+        engine.batch = batch
+        engine.serve(acceptances[turn % len(acceptances)], 15.0)
+    return engine
+
+
+def test_load_that_leaves_the_text_alone_brings_no_more_looks() -> None:
+    """Only a change of text makes looks worth more, and load that rises shows none."""
+    engine = at_turns(4, 64, 4, 64, 4)
+    engine.batch = 64
+    looks, steps = engine.loop.looks, len(engine.chosen)
+    engine.serve(0.3, 15.0)
+    assert engine.loop.k == 0
+    assert engine.loop.reason is ChangeReason.BATCH
+    assert 0 < engine.loop.looks - looks < 0.02 * (len(engine.chosen) - steps)
+
+
+def test_load_whose_text_changes_as_well_is_looked_at_as_after_every_change() -> None:
+    engine = at_turns(64, 64, 64, 64, acceptances=(GOOD, BAD))
+    assert engine.loop.k == 0
+    assert engine.loop.reason is ChangeReason.ACCEPTANCE
+    engine.serve(GOOD, 1.5)
+    assert engine.loop.k > 0
+
+
+def test_load_that_rises_by_small_steps_is_the_cause_of_the_change() -> None:
+    """At the step before, the new K was best already, by less than a change is worth."""
+    engine = at_turns(4)
+    while engine.loop.k > 0:
+        engine.batch = min(engine.batch + 1, 64)
+        engine.step(0.3)
+    assert engine.loop.reason is ChangeReason.BATCH
+
+
 def test_longer_contexts_draft_less_where_drafts_cost_more_with_context() -> None:
     model = a_model(slope=1e-7)
     short, long = FastLoop(model, k=5), FastLoop(model, k=5)
