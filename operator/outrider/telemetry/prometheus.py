@@ -100,7 +100,7 @@ class PrometheusSource:
                 await self._read_all(http, this)
             else:
                 await this.read(models, resting=resting)
-                if not this.rows:
+                if not this.rows and not resting:  # pods that rest were found by their labels
                     await _require_labels(http)
         self._known = Known() if models is None and this.in_one_answer else this.learnt()
         return self._told(this, resting)

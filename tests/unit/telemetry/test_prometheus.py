@@ -111,16 +111,25 @@ async def test_where_there_are_no_pods_prometheus_is_asked_all_the_same() -> Non
         await a_source(url, dict).fetch(60)
 
 
-async def test_targets_without_labels_are_noticed_where_pods_are_asked_for_by_name() -> None:
-    def handle(request: BaseHTTPRequestHandler) -> None:
-        asked = parse_qs(urlsplit(request.path).query)["query"][0]
-        unlabelled = 'namespace=""' in asked and 'pod=""' in asked
-        count = {"metric": {}, "value": [1.0, "7"]}
-        answering(an_answer(*([count] if unlabelled else [])))(request)
+def without_labels(request: BaseHTTPRequestHandler) -> None:
+    """Has series, and none with the labels of a pod."""
+    asked = parse_qs(urlsplit(request.path).query)["query"][0]
+    unlabelled = 'namespace=""' in asked and 'pod=""' in asked
+    count = {"metric": {}, "value": [1.0, "7"]}
+    answering(an_answer(*([count] if unlabelled else [])))(request)
 
-    with a_server(handle) as url, pytest.raises(AnswerMalformed) as caught:
+
+async def test_targets_without_labels_are_noticed_where_pods_are_asked_for_by_name() -> None:
+    with a_server(without_labels) as url, pytest.raises(AnswerMalformed) as caught:
         await a_source(url, lambda: {POD: "m"}).fetch(60)
     assert "Relabel" in caught.value.action
+
+
+async def test_labels_are_not_blamed_where_other_pods_were_found_and_rest() -> None:
+    resting = PodKey("default", "m-b")
+    with a_server(without_labels) as url:
+        source = a_source(url, lambda: {POD: "m", resting: "m"})
+        assert await source.fetch(60, resting={resting}) == {}
 
 
 async def test_a_fleet_that_fits_into_the_smallest_parts_only_costs_a_dozen_queries_at_most() -> None:
