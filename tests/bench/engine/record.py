@@ -1,24 +1,30 @@
-"""``python -m tests.bench.engine.record NAME RESULT...``: the record of closed loops, one for each engine.
+"""``python -m tests.bench.engine.record NAME RESULT...``: record and picture of closed loops, by engine.
 
-RESULT is the `result.json` of a run on a simulated engine. All runs are of one commit, and are kept beside
-the record with what each unit counted.
+RESULT is the `result.json` of a run on a simulated engine, or the result file of another record. All runs
+are of one commit. Where an engine ran more than once, brackets are the lowest and the highest run. The record
+keeps what each unit counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 
-from tests.bench.engine.figures import ArmFigures, Interval
+from outrider.pictures.charts import NARROW, Bar, bars_chart, standalone
+from tests.bench.engine.figures import ArmFigures, Interval, PhaseFigures
 from tests.bench.engine.picture import title
-from tests.bench.engine.plan import NONE, OUTRIDER
-from tests.bench.engine.result import Goal, Result
+from tests.bench.engine.plan import NONE, OUTRIDER, PROFILED
+from tests.bench.engine.result import Result
 from tests.bench.engine.summary import rate_range
-from tests.bench.records.record import RAW, Record, Table, percent, percent_range
-from tests.bench.traffic.record import ENGINES
+from tests.bench.records.record import RAW, ROOT, Record, Table, percent, percent_range
+from tests.bench.traffic.record import ENGINES, SHORT
+
+PICTURE = ROOT / "docs" / "images" / "closed-loop.svg"
 
 _SHOW_ALONE = ("control", "picture", "progress", "record", "summary")
 """Modules of this folder that decide no figure of a closed loop."""
@@ -43,7 +49,7 @@ BEST_FIXED, LARGEST_FIXED = "best fixed K, found by trying all", "largest K, fix
 def engine(result: Result) -> str:
     """What ran, such as `H100, 8B, EAGLE-3; 4 pods`."""
     conditions = result.conditions
-    words = ENGINES[conditions.engine.rpartition(":")[2]]
+    words = ENGINES[_name(result)]
     if conditions.pods > 1:
         words += f"; {conditions.pods} pods"
     if conditions.slow_pod != 1.0:
@@ -51,64 +57,87 @@ def engine(result: Result) -> str:
     return words
 
 
+def _name(result: Result) -> str:
+    return result.conditions.engine.rpartition(":")[2]
+
+
+Runs = Mapping[str, Sequence[Result]]
+"""By the words for the engine, in the order of their start."""
+
+
+def by_engine(results: Iterable[Result]) -> Runs:
+    """The runs of each engine; engines in the order in which they came."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(engine(result), []).append(result)
+    return {name: sorted(runs, key=lambda run: run.conditions.started) for name, runs in found.items()}
+
+
 def tables(results: Sequence[Result]) -> list[Table]:
-    """0: gains of all engines; 1: goals of all engines; then the arms of each engine, the fastest first."""
-    return [_gains(results), _goals(results), *(_arms(result) for result in results)]
+    """0: gains of all engines. 1: goals of all engines. Then by engine: the arms, the fastest first.
+
+    Then by engine: Outrider's loads, the worst first. The last: Outrider's gain in each run.
+    """
+    runs = by_engine(results)
+    arms = [_arms(name, own) for name, own in runs.items()]
+    loads = [_loads(name, own) for name, own in runs.items()]
+    return [_gains(runs), _goals(runs), *arms, *loads, _single_runs(runs)]
 
 
-def _gains(results: Sequence[Result]) -> Table:
+def _gains(runs: Runs) -> Table:
     names = dict.fromkeys(
         arm.arm
-        for result in results
-        for arm in result.figures.arms
+        for own in runs.values()
+        for arm in own[0].figures.arms
         if not arm.arm.isdecimal() and arm.arm not in (OUTRIDER, NONE)
     )
     rows = [
-        [OWN, *(_gain(_arm(result, OUTRIDER)) for result in results)],
-        [BEST_FIXED, *(_gain(_fixed(result)[0]) for result in results)],
-        [LARGEST_FIXED, *(_gain(_largest(result)) for result in results)],
-        *([title(name), *(_gain(_arm(result, name)) for result in results)] for name in names),
+        [OWN, *(_gain(_each(own, OUTRIDER)) for own in runs.values())],
+        [BEST_FIXED, *(_gain([_fixed(run)[0] for run in own]) for own in runs.values())],
+        [LARGEST_FIXED, *(_gain([_largest(run) for run in own]) for own in runs.values())],
+        *([title(name), *(_gain(_each(own, name)) for own in runs.values())] for name in names),
     ]
-    return Table(columns=["gain over no drafter, %", *map(engine, results)], rows=rows)
+    return Table(columns=["gain over no drafter, %", *runs], rows=rows)
 
 
-def _goals(results: Sequence[Result]) -> Table:
-    words = dict.fromkeys(goal.words for result in results for goal in result.goals)
-    found = [{goal.words: goal for goal in result.goals} for result in results]
-    rows = [
-        [each.replace("stand-ins", "simulated engines"), *(_reached(goals.get(each)) for goals in found)]
-        for each in words
-    ]
-    return Table(columns=["goal", *map(engine, results)], rows=rows)
+def _goals(runs: Runs) -> Table:
+    words = dict.fromkeys(goal.words for own in runs.values() for run in own for goal in run.goals)
+    rows = [[each, *(_reached(each, own) for own in runs.values())] for each in words]
+    return Table(columns=["goal", *runs], rows=rows)
 
 
-def _reached(goal: Goal | None) -> str:
-    if goal is None or goal.value is None:
+def _reached(words: str, runs: Sequence[Result]) -> str:
+    """The value in each run; equal ones once."""
+    found = [goal for run in runs for goal in run.goals if goal.words == words and goal.value is not None]
+    if not found:
         return ""
-    value = f"{goal.value:.3g} (limit {goal.limit:g})"
-    return value if goal.reached else f"**missed**: {value}"
+    values = dict.fromkeys(f"{goal.value:.3g}" for goal in found)
+    value = f"{', '.join(values if len(values) == 1 else (f'{goal.value:.3g}' for goal in found))}"
+    missed = sum(not goal.reached for goal in found)
+    times = f" in {missed} of {len(found)} runs" if 0 < missed < len(found) else ""
+    return (f"**missed{times}**: " if missed else "") + f"{value} (limit {found[0].limit:g})"
 
 
-def _arms(result: Result) -> Table:
-    predicted = {one.arm: one for one in result.predictions}
+def _arms(name: str, runs: Sequence[Result]) -> Table:
     rows = []
-    for arm in result.figures.arms:
-        other = predicted.get(arm.arm)
-        settled = None if other is None else other.regret_settled
+    for arm in sorted(_arm_names(runs), key=lambda arm: -_rate(_each(runs, arm)).value):
+        each = _each(runs, arm)
+        others = [one for run in runs for one in run.predictions if one.arm == arm]
+        settled = [one.regret_settled for one in others if one.regret_settled is not None]
         rows.append(
             [
-                OWN if arm.arm == OUTRIDER else title(arm.arm),
-                rate_range(arm.tokens_per_second),
-                "" if other is None else f"{other.tokens_per_second:.0f}",
-                _percent(arm.regret_whole),
-                "" if other is None else percent(other.regret_whole),
-                _percent(arm.regret_settled),
-                "" if settled is None else percent(settled),
-                _gain(arm),
+                OWN if arm == OUTRIDER else title(arm),
+                rate_range(_rate(each)),
+                f"{mean(one.tokens_per_second for one in others):.0f}" if others else "",
+                _percent([one.regret_whole for one in each]),
+                percent(mean(one.regret_whole for one in others)) if others else "",
+                _percent([one.regret_settled for one in each]),
+                percent(mean(settled)) if settled else "",
+                _gain(each),
             ]
         )
     columns = [
-        engine(result),
+        name,
         "tokens/s",
         "predicted",
         "regret, %",
@@ -120,8 +149,44 @@ def _arms(result: Result) -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def _arm(result: Result, name: str) -> ArmFigures | None:
-    return next((arm for arm in result.figures.arms if arm.arm == name), None)
+def _loads(name: str, runs: Sequence[Result]) -> Table:
+    """Outrider alone. A load that comes back is one row."""
+    phases: dict[str, list[PhaseFigures]] = {}
+    for arm in _each(runs, OUTRIDER):
+        for phase in arm.phases:
+            phases.setdefault(phase.load, []).append(phase)
+    losses = {load: [one.loss for one in found if one.loss is not None] for load, found in phases.items()}
+    worst_first = sorted(phases, key=lambda load: -mean(one.value for one in losses[load]))
+    rows = [
+        [
+            load,
+            str(len(phases[load])),
+            _percent([_gain_of(one) for one in losses[load]]),
+            _percent([one.regret_whole for one in phases[load]]),
+        ]
+        for load in worst_first
+    ]
+    columns = [f"{name}: Outrider, the worst load first", "phases", "gain over no drafter, %", "regret, %"]
+    return Table(columns=columns, rows=rows)
+
+
+def _single_runs(runs: Runs) -> Table:
+    """With the interval inside the run."""
+    most = max(len(own) for own in runs.values())
+    rows = [
+        [f"run {place + 1}", *(_gain(_each(own[place : place + 1], OUTRIDER)) for own in runs.values())]
+        for place in range(most)
+    ]
+    return Table(columns=["Outrider's gain over no drafter, %", *runs], rows=rows)
+
+
+def _arm_names(runs: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(arm.arm for run in runs for arm in run.figures.arms))
+
+
+def _each(runs: Sequence[Result], name: str) -> list[ArmFigures]:
+    """The arm in each run that has it."""
+    return [arm for run in runs for arm in run.figures.arms if arm.arm == name]
 
 
 def _fixed(result: Result) -> list[ArmFigures]:
@@ -133,14 +198,61 @@ def _largest(result: Result) -> ArmFigures:
     return max(_fixed(result), key=lambda arm: int(arm.arm))
 
 
-def _gain(arm: ArmFigures | None) -> str:
-    if arm is None or arm.loss is None:
+def _over_runs(found: Sequence[Interval]) -> Interval:
+    """Mean, lowest and highest; of a single run its own interval."""
+    if len(found) == 1:
+        return found[0]
+    values = [one.value for one in found]
+    return Interval(value=mean(values), low=min(values), high=max(values))
+
+
+def _rate(arms: Sequence[ArmFigures]) -> Interval:
+    return _over_runs([arm.tokens_per_second for arm in arms])
+
+
+def _gain_of(loss: Interval) -> Interval:
+    return Interval(value=-loss.value, low=-loss.high, high=-loss.low)
+
+
+def _gain(arms: Sequence[ArmFigures]) -> str:
+    return _percent([_gain_of(arm.loss) for arm in arms if arm.loss is not None])
+
+
+def _percent(found: Sequence[Interval | None]) -> str:
+    known = [one for one in found if one is not None]
+    if not known:
         return ""
-    return percent_range(-arm.loss.value, -arm.loss.high, -arm.loss.low)
+    over = _over_runs(known)
+    return percent_range(over.value, over.low, over.high)
 
 
-def _percent(found: Interval | None) -> str:
-    return "" if found is None else percent_range(found.value, found.low, found.high)
+def drawn(results: Sequence[Result]) -> str:
+    """Tokens per second of rules relative to a launch without a drafter, by engine, as wide as a phone."""
+    bars = [
+        _bar(f"{SHORT[_name(own[0])]}: {words}", arms)
+        for own in by_engine(results).values()
+        for words, arms in _pictured(own)
+    ]
+    words = "Tokens per second relative to a launch without a drafter, by engine and rule, simulated"
+    return standalone(bars_chart(bars, alt=words, width=NARROW))
+
+
+def _pictured(runs: Sequence[Result]) -> list[tuple[str, list[ArmFigures]]]:
+    """As many as there are colours, so that a rule has one colour."""
+    return [
+        ("Outrider", _each(runs, OUTRIDER)),
+        ("best fixed K", [_fixed(run)[0] for run in runs]),
+        ("vLLM's profile", _each(runs, PROFILED)),
+        ("TurboSpec", _each(runs, "turbospec")),
+        ("SGLang's rule", _each(runs, "sglang")),
+        ("largest K", [_largest(run) for run in runs]),
+    ]
+
+
+def _bar(name: str, arms: Sequence[ArmFigures]) -> Bar:
+    gain = _over_runs([_gain_of(arm.loss) for arm in arms if arm.loss is not None])
+    middle, low, high = (100 * (1 + each) for each in (gain.value, gain.low, gain.high))
+    return Bar(name, middle, low, high, f"{middle:.0f} %")
 
 
 def record_of(results: Sequence[Result], name: str) -> Record:
@@ -163,7 +275,7 @@ def record_of(results: Sequence[Result], name: str) -> Record:
         shown=f"simulated: real vLLM {first.engine_version} whose executor sleeps the step times of a table; "
         "operator, Prometheus, Service and clients in a kind cluster",
         machine=f"{first.client_machine}; {_beside(results)}",
-        interval="95 % over slices and repeats inside one run; the scatter between runs was not measured",
+        interval=_interval(results),
         limits=f"{requests} requests, {failed} failed. K=0 is free where the source table has no figure "
         "without a drafter (A40, GB10), and costs 3 % of a step on the H100.",
         depends=DEPENDS,
@@ -172,6 +284,16 @@ def record_of(results: Sequence[Result], name: str) -> Record:
         tables=tables(results),
         raw=f"{name}{RAW}",
     )
+
+
+def _interval(results: Sequence[Result]) -> str:
+    """What brackets cover."""
+    inside = "95 % over slices and repeats inside one run"
+    most = max(by_engine(results).values(), key=len)
+    if len(most) == 1:
+        return f"{inside}; the scatter between runs was not measured"
+    starts = ", ".join(run.conditions.started[:16].replace("T", " ") for run in most)
+    return f"lowest and highest of {len(most)} runs, which started at {starts} UTC; of single runs {inside}"
 
 
 def _beside(results: Sequence[Result]) -> str:
@@ -187,9 +309,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("name", help="such as 2026-12-01-closed-loop")
     parser.add_argument("results", type=Path, nargs="+", help="such as out/bench/h100/result.json")
     options = parser.parse_args(arguments)
-    results = [Result.model_validate_json(path.read_text(encoding="utf-8")) for path in options.results]
+    results = [result for path in options.results for result in _read(path)]
     kept = [result.model_dump(mode="json") for result in results]
     record_of(results, options.name).write_with({"runs": kept})
+    PICTURE.write_text(drawn(results) + "\n", encoding="utf-8")
+
+
+def _read(path: Path) -> list[Result]:
+    """One run, or those that a record kept."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [Result.model_validate(each) for each in found.get("runs", [found])]
 
 
 if __name__ == "__main__":
