@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log
+from operator import attrgetter
 from typing import Annotated
 
 from pydantic import Field
@@ -27,6 +28,8 @@ _PODS_OF_PRIOR = 4.0
 _NOISE_OF_ALARM = 0.2
 _COLLAPSED_TICKS = 2
 """Neighbouring ticks with far lower acceptance after which a collapse counts."""
+_LEAST_PROBED_SECONDS = 0.01
+"""Of recent probes that are still counted."""
 _NOISE_RATE = 0.004
 """Per reading: noise that doubles is followed within some minutes, and luck moves it by a tenth."""
 
@@ -181,12 +184,41 @@ class Learning:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeCost:
+    """What recent probes of one K in one batch bin cost against no speculation; older ones count less."""
+
+    bin: Whole
+    k: Whole
+    seconds: Seconds  # per pod of the bin
+    loss: Seconds  # the same, as was expected before the probes or, if that is less, known afterwards
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeBudget:
     """What probes may still cost."""
 
     credit: Seconds = 0.0  # of probes in settled bins
     comparison_credit: Seconds = 0.0  # of probes of K=0 for a launch without drafter
-    loss: Seconds = 0.0  # expected cost of recent probes against no speculation
+    probes: Annotated[tuple[ProbeCost, ...], Field(max_length=MAX_KNOWN)] = ()
+
+    @property
+    def loss(self) -> float:
+        """What recent probes cost against no speculation, in seconds of its goodput."""
+        return sum(each.loss for each in self.probes)
+
+    def after(self, seconds: float, loss_seconds: float) -> ProbeBudget:
+        """The same when time has passed. loss_seconds: in which a probe comes to count 1 / e."""
+        left = exp(-seconds / loss_seconds)
+        older = (replace(each, seconds=each.seconds * left, loss=each.loss * left) for each in self.probes)
+        return replace(self, probes=tuple(each for each in older if each.seconds > _LEAST_PROBED_SECONDS))
+
+    def with_probe(self, probe: ProbeCost) -> ProbeBudget:
+        """The same with another probe."""
+        same = [each for each in self.probes if (each.bin, each.k) == (probe.bin, probe.k)]
+        others = [each for each in self.probes if each not in same]
+        seconds, loss = (sum(map(get, (*same, probe))) for get in (attrgetter("seconds"), attrgetter("loss")))
+        added = replace(probe, seconds=seconds, loss=loss)
+        return replace(self, probes=(*others, added)[-MAX_KNOWN:])
 
 
 @dataclass(frozen=True, slots=True)

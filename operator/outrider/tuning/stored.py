@@ -14,7 +14,7 @@ from outrider.foreign.readers import TUNER_STATE
 from outrider.tuning.policy import Policy
 from outrider.tuning.state import TunerState
 
-VERSION = 5
+VERSION = 6
 """Version of the stored form. Increase it when a field changes its meaning, and read the version before."""
 
 MAX_BYTES = TUNER_STATE.most_bytes
@@ -56,10 +56,12 @@ def from_wire(data: object, policy: Policy) -> TunerState:
         raise StateError(first_validation_message(error, whole="state")) from error
     if state.candidates != policy.candidates or state.edges != policy.bins:
         raise StateError("it is for other candidates or batch sizes")
-    bins, known = state.bins, state.learning.known
-    if not {*bins, *(cell.bin for cell in known)} <= set(range(len(policy.bins))):
+    bins, known, probes = state.bins, state.learning.known, state.budget.probes
+    in_bins = {*bins, *(cell.bin for cell in known), *(probe.bin for probe in probes)}
+    if not in_bins <= set(range(len(policy.bins))):
         raise StateError("it has an unknown batch bin")
-    named = {*(b.k for b in bins.values()), *(cell.k for cell in known), *state.schedule.values()}
+    named = {*(b.k for b in bins.values()), *(cell.k for cell in known), *(probe.k for probe in probes)}
+    named |= set(state.schedule.values())
     named |= {b.replaced for b in bins.values() if b.replaced is not None}
     if not named <= set(policy.candidates):
         raise StateError("it has a K that is not a candidate")
@@ -89,12 +91,12 @@ def _upgraded(data: object) -> object:
     state = data.get("state")
     if not isinstance(state, Mapping):
         raise StateError("state: missing")
-    return {"version": VERSION, "state": _from_version_4(state)}
+    return {"version": VERSION, "state": _from_version_5(state)}
 
 
-def _from_version_4(state: Mapping[str, object]) -> Mapping[str, object]:
-    """Begin the ledger anew, because it counted the time at K=0 in place of the gain over it."""
-    fallback = state.get("fallback")
-    if not isinstance(fallback, Mapping):
+def _from_version_5(state: Mapping[str, object]) -> Mapping[str, object]:
+    """Forget what recent probes cost, because it was one sum for all K."""
+    budget = state.get("budget")
+    if not isinstance(budget, Mapping):
         return state
-    return {**state, "fallback": {name: value for name, value in fallback.items() if name != "ledger"}}
+    return {**state, "budget": {name: value for name, value in budget.items() if name != "loss"}}

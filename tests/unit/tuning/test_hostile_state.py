@@ -54,6 +54,9 @@ def cells(count: int) -> list[object]:
         a_wire(at=LATE),
         a_wire(log_noise=1000.0),
         a_wire(credit=1e300),
+        a_wire(probes=[{"bin": 99, "k": 1, "seconds": 1.0, "loss": 0.1}]),
+        a_wire(probes=[{"bin": 3, "k": 77, "seconds": 1.0, "loss": 0.1}]),
+        a_wire(probes=[{"bin": 3, "k": 1, "seconds": 1.0, "loss": 1e300}]),
         a_wire(ticks=10**4000),
         a_wire(overhead={"mean": 1e300, "variance": 0.01}),
         a_wire(overhead={"mean": 0.05, "variance": -1.0}),
@@ -71,7 +74,7 @@ def cells(count: int) -> list[object]:
             }
         ),
     ],
-    ids=range(25),
+    ids=range(28),
 )
 def test_a_state_beyond_what_the_law_writes_is_refused(data: object) -> None:
     with pytest.raises(StateError):

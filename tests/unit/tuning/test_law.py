@@ -14,7 +14,7 @@ from outrider.api.reasons import DecisionReason
 from outrider.tuning.decision import Kind, Structural
 from outrider.tuning.observe.window import Gap, GapReason, Observation, Window
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import Ledger, TunerState
+from outrider.tuning.state import Ledger, ProbeCost, TunerState
 from outrider.tuning.stored import from_wire, to_wire
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
@@ -46,6 +46,9 @@ from tests.unit.tuning.histories import (
     tick,
     windows,
 )
+
+LOSS_BUDGET = POLICY.safety.loss_budget * POLICY.safety.loss_seconds
+"""Seconds per pod."""
 
 # Choosing
 
@@ -184,12 +187,22 @@ def test_engines_that_do_not_count_by_k_hold_and_are_not_probed() -> None:
 
 def test_a_loss_budget_that_is_used_up_is_so_for_all_pods() -> None:
     pods = [Engine(8.0, pod="default/a"), Engine(8.0, pod="default/b")]
-    used_up = POLICY.safety.loss_budget * POLICY.safety.loss_seconds
-    fresh, poor = (run(with_parts(a_start(3), loss=loss), *pods, ticks=1)[0].probe for loss in (0.0, used_up))
+    dear = (ProbeCost(POLICY.bin_of(8.0), 5, seconds=100.0, loss=LOSS_BUDGET),)
+    fresh, poor = (run(with_parts(a_start(3), probes=each), *pods, ticks=1)[0].probe for each in ((), dear))
     assert fresh is not None
     assert poor is not None
     assert {s.num_speculative_tokens for s in fresh.slices} > {s.num_speculative_tokens for s in poor.slices}
     assert {s.num_speculative_tokens for s in poor.slices} == {0}
+
+
+@pytest.mark.parametrize(("gain", "refunded"), [(1.5, True), (0.6, False)])
+def test_a_probe_that_was_feared_and_proves_good_frees_the_budget(gain: float, refunded: bool) -> None:
+    engine = Engine(8.0, table={b: (row[0], *(row[0] * gain,) * 4) for b, row in CODE.items()})
+    learnt = run(a_start(1), engine, ticks=10)[-1].state
+    dear = with_parts(learnt, probes=(ProbeCost(POLICY.bin_of(8.0), 1, seconds=5.0, loss=LOSS_BUDGET),))
+    found = run(dear, engine, ticks=1)[-1].state.budget.probes
+    losses = {each.k: each.loss for each in found}
+    assert (losses[1] < 0.1 * LOSS_BUDGET) is refunded
 
 
 def test_a_static_k_of_0_is_left_where_speculation_pays_even_at_a_large_batch() -> None:

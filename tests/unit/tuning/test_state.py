@@ -7,7 +7,16 @@ from math import exp
 
 import pytest
 
-from outrider.tuning.state import BinState, Drift, Learning, Ledger, Pace, StaticFallback
+from outrider.tuning.state import (
+    BinState,
+    Drift,
+    Learning,
+    Ledger,
+    Pace,
+    ProbeBudget,
+    ProbeCost,
+    StaticFallback,
+)
 from tests.unit.tuning.factories import POLICY
 
 
@@ -39,6 +48,23 @@ def test_a_ledger_of_many_ticks_is_that_of_one_long_tick() -> None:
     once = booked(Ledger(), 0.1, drafting=0.5, seconds=60.0)
     assert (ticks.gain, ticks.weight) == pytest.approx((once.gain, once.weight))
     assert (ticks.drafting, ticks.drafting_error) == pytest.approx((once.drafting, once.drafting_error))
+
+
+# Recent probes
+
+
+def test_probes_of_one_k_in_one_bin_add_up_and_are_forgotten_with_their_time_constant() -> None:
+    budget = ProbeBudget()
+    for k, seconds in ((1, 1.0), (2, 0.5), (1, 1.0)):
+        budget = budget.with_probe(ProbeCost(3, k, seconds, loss=seconds / 2))
+    assert {(each.bin, each.k, each.seconds, each.loss) for each in budget.probes} == {
+        (3, 1, 2.0, 1.0),
+        (3, 2, 0.5, 0.25),
+    }
+    later = budget.after(60.0, loss_seconds=60.0)
+    assert later.loss == pytest.approx(1.25 / exp(1))
+    assert {each.k: each.seconds for each in later.probes} == pytest.approx({1: 2 / exp(1), 2: 0.5 / exp(1)})
+    assert later.after(600.0, loss_seconds=60.0).probes == ()
 
 
 # Differences between pods

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from outrider.api.drafting import MAX_K
-from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
-from outrider.tuning.state import Ledger, TunerState
+from outrider.tuning.state import TunerState
 from outrider.tuning.stored import MAX_BYTES, StateError, from_wire, to_wire
 from outrider_protocol.schedule import MAX_ROWS, Schedule
 from tests.unit.tuning.factories import POLICY, Engine, a_changed_wire, a_policy, a_start, run, with_parts
@@ -69,7 +68,7 @@ def a_profile(tried: list[float], accepted: list[float]) -> dict[str, object]:
         (None, "version None"),
         ({}, "version None"),
         ([], "version None"),
-        ({**a_wire(), "version": 6}, "version 6"),
+        ({**a_wire(), "version": 7}, "version 7"),
         (a_wire(candidates=[0, 1]), "other candidates"),
         (a_wire(candidates=[*POLICY.candidates, 7]), "other candidates"),
         (a_wire(edges=[1, 2]), "other candidates or batch sizes"),
@@ -83,8 +82,8 @@ def a_profile(tried: list[float], accepted: list[float]) -> dict[str, object]:
         (a_wire(known=[{**KNOWN, "log_step": float("nan")}]), "log_step"),
         (a_wire(schedule={"tiers": []}), "at least one row"),
         (a_wire(surprise=1), "surprise"),
-        ({**a_wire(), "version": 3}, "version 3"),
-        ({"version": 4}, "state: missing"),
+        ({**a_wire(), "version": 4}, "version 4"),
+        ({"version": 5}, "state: missing"),
     ],
 )
 def test_a_state_that_cannot_be_continued_is_refused(data: object, complaint: str) -> None:
@@ -147,14 +146,14 @@ def test_an_untouched_state_survives() -> None:
     assert from_wire(to_wire(state), POLICY) == state
 
 
-def test_version_4_begins_the_ledger_anew_and_keeps_the_rest() -> None:
-    state = with_parts(a_learnt_state(), until=100.0, overhead=IdleDrafterOverhead(0.1, 0.01))
-    old = a_changed_wire(state, ledger={"gain": 0.1, "k0_duty": 0.9, "weight": 1.0})
-    assert from_wire({**old, "version": 4}, POLICY) == with_parts(state, ledger=Ledger())
+def test_version_5_forgets_what_probes_cost_and_keeps_the_rest() -> None:
+    state = with_parts(a_learnt_state(), until=100.0, credit=3.0)
+    old = a_changed_wire(with_parts(state, probes=()), budget={"credit": 3.0, "loss": 0.4})
+    assert from_wire({**old, "version": 5}, POLICY) == with_parts(state, comparison_credit=0.0, probes=())
 
 
-def test_version_4_keeps_defaults_where_a_part_was_added_later() -> None:
+def test_version_5_keeps_defaults_where_a_part_was_added_later() -> None:
     state = a_start()
     raw: dict[str, Any] = a_changed_wire(state)["state"]  # type: ignore[assignment]
     kept = {name: raw[name] for name in ("static", "schedule", "candidates", "edges")}
-    assert from_wire({"version": 4, "state": kept}, POLICY) == state
+    assert from_wire({"version": 5, "state": kept}, POLICY) == state

@@ -200,9 +200,8 @@ def _pass_time(context: TickContext, seconds: float) -> TunerState:
     earning = 0.0 if state.fallback.active else min(seconds, _MAX_EARNING_SECONDS)
     credit = state.budget.credit + exploration.probe_share * earning
     budget = replace(
-        state.budget,
+        state.budget.after(seconds, context.policy.safety.loss_seconds),
         credit=min(credit, exploration.probe_burst_seconds),
-        loss=state.budget.loss * exp(-seconds / context.policy.safety.loss_seconds),
     )
     return replace(state, at=context.now, ticks=state.ticks + 1, budget=budget)
 

@@ -44,7 +44,7 @@ class Plan:
     """Probes to run next, in order."""
 
     ks: tuple[int, ...]
-    loss: float  # seconds of the smallest K's goodput that they may cost
+    losses: tuple[float, ...]  # seconds of the smallest K's goodput that each is expected to cost
     saturated: bool  # no further probe would be worth its cost
 
 
@@ -89,22 +89,22 @@ def plan(
     """
     variance = noise_variance(terms.noise, terms.seconds)
     by_then = posterior
-    floor, ks, left, lost = min(among, default=0), list[int](), seconds, 0.0
+    floor, ks, left, losses = min(among, default=0), list[int](), seconds, list[float]()
     while left >= terms.seconds:
         k = next_slice(by_then, among, terms)
         if k is None and _doubtful(by_then, incumbent, floor, terms):
             k = floor
         if k is None:
-            return Plan(tuple(ks), lost, saturated=True)
+            return Plan(tuple(ks), tuple(losses), saturated=True)
         if k != incumbent:
             expected, feared = _costs(posterior, k, floor, terms)
-            if lost + feared > loss and (ks or loss < terms.untouched_loss):
+            if sum(losses) + feared > loss and (ks or loss < terms.untouched_loss):
                 break
             ks.append(k)
-            lost += expected
+            losses.append(expected)
         by_then = by_then.after_measuring(k, variance, terms.seconds)
         left -= terms.seconds
-    return Plan(tuple(ks), lost, saturated=False)
+    return Plan(tuple(ks), tuple(losses), saturated=False)
 
 
 def _doubtful(posterior: Posterior, incumbent: int, floor: int, terms: Terms) -> bool:
@@ -120,5 +120,10 @@ def _costs(posterior: Posterior, k: int, floor: int, terms: Terms) -> tuple[floa
     if k == floor:
         return 0.0, 0.0
     mean, error = posterior.gain(floor, k)
-    feared = mean + terms.loss_sigmas * error
-    return max(0.0, mean) * terms.seconds, max(0.0, feared) * terms.seconds
+    feared = max(0.0, mean + terms.loss_sigmas * error)
+    return cost(posterior, k, floor) * terms.seconds, feared * terms.seconds
+
+
+def cost(posterior: Posterior, k: int, floor: int) -> float:
+    """Return the expected cost of a second of K, in seconds of the goodput of `floor`, the smallest K."""
+    return max(0.0, posterior.gain(floor, k)[0])

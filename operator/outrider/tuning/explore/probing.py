@@ -17,7 +17,7 @@ from outrider.tuning.choose import choice, guardrails
 from outrider.tuning.decision import Kind, Probe, Proposal, Slice
 from outrider.tuning.explore import probe_plan
 from outrider.tuning.k0_comparison import plan_comparison
-from outrider.tuning.state import TunerState
+from outrider.tuning.state import ProbeCost, TunerState
 from outrider.tuning.tick_context import TickContext
 
 _MAX_INTERVAL_RATIO = 0.9
@@ -67,6 +67,7 @@ def plan_probes(context: TickContext) -> Proposal:
     veto = guardrails.first_veto(guardrails.PROBING, context)
     if veto is not None:
         return context.hold(veto.reason, veto.sentence)
+    context = _with_refunds(context)
     length = _probe_seconds(context)
     room = _room(context, length)
     comparisons, context = plan_comparison(context, length, room)
@@ -77,7 +78,7 @@ def plan_probes(context: TickContext) -> Proposal:
         settled = _settled(context, may_continue=credit_left and not planned.saturated)
         if not ks or settled.kind is Kind.EXPLOIT:
             return replace(settled, probe=_probe(context, ks, length) if ks else None)
-    state = _paid(context, len(planned.ks) * length, planned.loss)
+    state = _paid(context, planned, length)
     k, calibrating = context.bin_state.k, context.bin_state.settled_at is None
     reason = DecisionReason.CALIBRATION if calibrating else DecisionReason.PROBE
     sentence = f"probe of K {', '.join(map(str, ks))}, {length:.1f} s each; K {k} has {context.rate(k)}"
@@ -168,10 +169,32 @@ def _worth_trying(context: TickContext) -> tuple[int, ...]:
     return choice.worth_trying(context.posterior, context.policy)
 
 
-def _paid(context: TickContext, seconds: float, loss: float) -> TunerState:
-    """Subtract time and cost of the probes when they are requested."""
-    bin_state, budget = context.bin_state, context.state.budget
-    budget = replace(budget, loss=budget.loss + loss / _pods(context))
+def _with_refunds(context: TickContext) -> TickContext:
+    """Book recent probes at what they cost by the present estimates, where that is less than was expected.
+
+    The first probe of a K may be expected to cost the whole budget. If that K proves good, its probe has cost
+    nothing, and the budget is free for others. A probe that now seems to have cost more keeps its cost: after
+    a change of text, the estimates are not those of its time.
+    """
+    budget, posteriors = context.state.budget, context.posteriors
+    smallest = min(context.policy.candidates)
+    probes = (
+        replace(
+            each, loss=min(each.loss, probe_plan.cost(posteriors[each.bin], each.k, smallest) * each.seconds)
+        )
+        if each.bin in posteriors
+        else each
+        for each in budget.probes
+    )
+    return context.with_state(replace(context.state, budget=replace(budget, probes=tuple(probes))))
+
+
+def _paid(context: TickContext, planned: probe_plan.Plan, length: float) -> TunerState:
+    """Subtract time and cost of the probes when they are requested. length: seconds of each."""
+    bin_state, budget, pods = context.bin_state, context.state.budget, _pods(context)
+    seconds = len(planned.ks) * length
+    for k, loss in zip(planned.ks, planned.losses, strict=True):
+        budget = budget.with_probe(ProbeCost(context.bin, k, length / pods, loss / pods))
     if bin_state.settled_at is None:
         bin_state = replace(bin_state, credit=max(0.0, bin_state.credit - seconds))
         return replace(context.state, budget=budget).with_bin(context.bin, bin_state)
