@@ -169,19 +169,20 @@ class FastLoop:
             return deeper[0]
         return self.k
 
-    def count(self, k: int, requests: int, accepted: Sequence[float]) -> None:
-        """What one step drafted and verified.
+    def count(self, k: int, requests: int, accepted: Sequence[float], *, steps: int = 1) -> None:
+        """What one step drafted and verified, or several steps of a simulation together.
 
         k: that `choose` gave for these drafts.
         requests: that were to get a draft of K tokens, those for which the drafter found none included.
         accepted: by position, requests of which that draft token and all before it were accepted.
+        steps: of which `requests` and `accepted` are sums.
         """
         if k <= 0 or requests <= 0:
             return
         self._remember()
         self._acceptance.add(k, requests, accepted, max(1, self._uncounted))
         if self.k > 0:
-            self._away += 1.0 + sum(accepted[:k]) / requests
+            self._away += steps * (1.0 + sum(accepted[:k]) / requests)
         self._uncounted = 0
 
     def _looks(self, seconds: float, deeper: int, deeper_seconds: float) -> bool:

@@ -103,6 +103,13 @@ def _alternating(draw: Draw) -> Phases:
     return [draw.closed(turn, streams, texts[place % 2]) for place in range(round(240.0 / turn))]
 
 
+def _alternating_loads(draw: Draw) -> Phases:
+    """Of one text. The change of K that they need comes from the batch alone."""
+    turn, text, most = float(draw.rng.choice([15.0, 30.0, 60.0])), draw.text(), draw.engine.most
+    loads = draw.streams(1.0, max(2.0, most / 8)), draw.streams(most / 3)
+    return [draw.closed(turn, loads[place % 2], text) for place in range(round(240.0 / turn))]
+
+
 def _two_classes(draw: Draw) -> Phases:
     return [
         draw.closed(120.0, draw.streams(2), draw.text((0.5, 0.8)), exponents=TWO_CLASSES) for _ in range(2)
@@ -146,6 +153,7 @@ KINDS: Mapping[str, Kind] = {
     "ramps": Kind(_ramps),
     "diurnal": Kind(_diurnal),
     "alternating text": Kind(_alternating),
+    "alternating loads": Kind(_alternating_loads),
     "two classes at once": Kind(_two_classes),
     "long contexts": Kind(_long_contexts),
     "a slow pod of three": Kind(_three_loads, slowness=(1.0, 1.0, SLOW)),

@@ -47,7 +47,7 @@ class InEngine:
         self._rule: StepRule | None = None
         self._model: CostModel | None = None
         self._schedule: Schedule | None = None
-        self._late: tuple[int, int, Sequence[float]] | None = None
+        self._late: tuple[int, int, Sequence[float], int] | None = None  # K, requests, accepted, steps
         self._next: tuple[int, int] | None = None
 
     def launch(self, step_rule: MakeRule | None) -> None:
@@ -106,8 +106,9 @@ class InEngine:
                 self._rule.verified(Verified(batch, k, steps, done.seconds, done.accepted))
             return
         if self._loop is not None and self._late is not None:
-            self._loop.count(*self._late)
-        self._late = (k, steps * batch, done.accepted)
+            drafted, requests, accepted, counted = self._late
+            self._loop.count(drafted, requests, accepted, steps=counted)
+        self._late = (k, steps * batch, done.accepted, steps)
 
     def fill(
         self,
