@@ -232,6 +232,7 @@ def drawn(results: Sequence[Result]) -> str:
         _bar(f"{SHORT[_name(own[0])]}: {words}", arms)
         for own in by_engine(results).values()
         for words, arms in _pictured(own)
+        if arms
     ]
     words = "Tokens per second relative to a launch without a drafter, by engine and rule, simulated"
     return standalone(bars_chart(bars, alt=words, width=NARROW))
