@@ -25,7 +25,7 @@ from outrider.controller.status_metrics import ShownModel
 from outrider.controller.stored import Key
 from outrider.tuning.decision import Decision, Kind, Probe, Slice
 from outrider.tuning.policy import Policy
-from outrider.tuning.state import BinState, Ledger, TunerState
+from outrider.tuning.state import BinState, Ledger, ProbeCost, TunerState
 from outrider_protocol.bins import geometric_bins
 from outrider_protocol.schedule import Schedule
 from tests.unit.tuning.factories import with_parts
@@ -82,7 +82,10 @@ def a_decision(
     """loss: seconds of goodput that recent slices are believed to have cost."""
     bins = {0: BinState(1, visited=True, settled_at=1.0), 2: BinState(3, visited=True), 3: BinState(0)}
     ledger = Ledger(gain=0.05, weight=0.5)
-    state = with_parts(TunerState.start(Schedule.constant(3), POLICY), bins=bins, loss=loss, ledger=ledger)
+    probes = (ProbeCost(0, 3, seconds=1.0, loss=loss),)
+    state = with_parts(
+        TunerState.start(Schedule.constant(3), POLICY), bins=bins, probes=probes, ledger=ledger
+    )
     decision = Decision(kind, reason, "", state, state.schedule)
     if batch_size is None:
         return decision
