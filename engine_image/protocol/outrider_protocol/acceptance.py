@@ -47,6 +47,11 @@ class _Memory:
         for counts in (self.tried, self.kept, self.chances, self.tokens):
             counts.extend([0.0] * more)
 
+    def fade(self, left: float) -> None:
+        """Let all counts weigh this ratio of what they did."""
+        for counts in (self.tried, self.kept):
+            counts[:] = [each * left for each in counts]
+
     def add(self, k: int, requests: int, accepted: Sequence[float], first: float) -> float:
         """Log-likelihood of the drafts by the chances of before; then count them. See `Acceptance.add`.
 
@@ -118,6 +123,9 @@ class Acceptance:
         self.drafts += requests
         change = min(MAX_CHANGE, CHANGE * steps)
         weight = self._weight * (1.0 - change) + 0.5 * change
+        if steps > 1:
+            # Else a look of one request would need many others to show that the text changed since.
+            self._short.fade(1.0 - change)
         better = self._count(min(k, self.positions, len(accepted)), requests, accepted)
         odds = weight / (1.0 - weight) * exp(min(max(better, -MAX_FIT), MAX_FIT))
         self._weight = odds / (1.0 + odds)
