@@ -29,7 +29,7 @@ _NOISE_OF_ALARM = 0.2
 _COLLAPSED_TICKS = 2
 """Neighbouring ticks with far lower acceptance after which a collapse counts."""
 _LEAST_PROBED_SECONDS = 0.01
-"""Of recent probes that are still counted."""
+"""Recent probes of a K that are shorter than this no longer count."""
 _NOISE_RATE = 0.004
 """Per reading: noise that doubles is followed within some minutes, and luck moves it by a tenth."""
 

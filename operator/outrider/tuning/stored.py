@@ -95,7 +95,7 @@ def _upgraded(data: object) -> object:
 
 
 def _from_version_5(state: Mapping[str, object]) -> Mapping[str, object]:
-    """Forget what recent probes cost, because it was one sum for all K."""
+    """Begin the cost of recent probes anew, because it was one sum for all K."""
     budget = state.get("budget")
     if not isinstance(budget, Mapping):
         return state
