@@ -1,4 +1,4 @@
-"""``python -m tests.bench.engine.record NAME RESULT...``: record and picture of closed loops, by engine.
+"""``python -m tests.bench.engine.record NAME RESULT...``: the record of closed loops, by engine.
 
 RESULT is the `result.json` of a run on a simulated engine, or the result file of another record. All runs
 are of one commit. Where an engine ran more than once, brackets are the lowest and the highest run. The record
@@ -21,10 +21,8 @@ from tests.bench.engine.picture import title
 from tests.bench.engine.plan import NONE, OUTRIDER, PROFILED
 from tests.bench.engine.result import Result
 from tests.bench.engine.summary import rate_range
-from tests.bench.records.record import RAW, ROOT, Record, Table, percent, percent_range
+from tests.bench.records.record import RAW, Record, Table, percent, percent_range
 from tests.bench.traffic.record import ENGINES, SHORT
-
-PICTURE = ROOT / "docs" / "images" / "closed-loop.svg"
 
 _SHOW_ALONE = ("control", "picture", "progress", "record", "summary")
 """Modules of this folder that decide no figure of a closed loop."""
@@ -102,7 +100,10 @@ def _gains(runs: Runs) -> Table:
 
 def _goals(runs: Runs) -> Table:
     words = dict.fromkeys(goal.words for own in runs.values() for run in own for goal in run.goals)
-    rows = [[each, *(_reached(each, own) for own in runs.values())] for each in words]
+    rows = [
+        [each.replace("stand-ins", "simulated engines"), *(_reached(each, own) for own in runs.values())]
+        for each in words
+    ]
     return Table(columns=["goal", *runs], rows=rows)
 
 
@@ -112,7 +113,7 @@ def _reached(words: str, runs: Sequence[Result]) -> str:
     if not found:
         return ""
     values = dict.fromkeys(f"{goal.value:.3g}" for goal in found)
-    value = f"{', '.join(values if len(values) == 1 else (f'{goal.value:.3g}' for goal in found))}"
+    value = ", ".join(values if len(values) == 1 else (f"{goal.value:.3g}" for goal in found))
     missed = sum(not goal.reached for goal in found)
     times = f" in {missed} of {len(found)} runs" if 0 < missed < len(found) else ""
     return (f"**missed{times}**: " if missed else "") + f"{value} (limit {found[0].limit:g})"
@@ -309,11 +310,15 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.engine.record", description=__doc__)
     parser.add_argument("name", help="such as 2026-12-01-closed-loop")
     parser.add_argument("results", type=Path, nargs="+", help="such as out/bench/h100/result.json")
+    parser.add_argument(
+        "--picture", type=Path, help="bars by engine and rule, such as docs/images/closed-loop.svg"
+    )
     options = parser.parse_args(arguments)
     results = [result for path in options.results for result in _read(path)]
     kept = [result.model_dump(mode="json") for result in results]
     record_of(results, options.name).write_with({"runs": kept})
-    PICTURE.write_text(drawn(results) + "\n", encoding="utf-8")
+    if options.picture:
+        options.picture.write_text(drawn(results) + "\n", encoding="utf-8")
 
 
 def _read(path: Path) -> list[Result]:
