@@ -74,12 +74,14 @@ def by_engine(results: Iterable[Result]) -> Runs:
 def tables(results: Sequence[Result]) -> list[Table]:
     """0: gains of all engines. 1: goals of all engines. Then by engine: the arms, the fastest first.
 
-    Then by engine: Outrider's loads, the worst first. The last: Outrider's gain in each run.
+    Then by engine: Outrider's loads, the worst first. Where an engine ran more than once, the last one has
+    Outrider's gain in each run.
     """
     runs = by_engine(results)
     arms = [_arms(name, own) for name, own in runs.items()]
     loads = [_loads(name, own) for name, own in runs.items()]
-    return [_gains(runs), _goals(runs), *arms, *loads, _single_runs(runs)]
+    single = [_single_runs(runs)] if len(runs) < len(results) else []
+    return [_gains(runs), _goals(runs), *arms, *loads, *single]
 
 
 def _gains(runs: Runs) -> Table:
@@ -112,8 +114,8 @@ def _reached(words: str, runs: Sequence[Result]) -> str:
     found = [goal for run in runs for goal in run.goals if goal.words == words and goal.value is not None]
     if not found:
         return ""
-    values = dict.fromkeys(f"{goal.value:.3g}" for goal in found)
-    value = ", ".join(values if len(values) == 1 else (f"{goal.value:.3g}" for goal in found))
+    values = [f"{goal.value:.3g}" for goal in found]
+    value = values[0] if len(set(values)) == 1 else ", ".join(values)
     missed = sum(not goal.reached for goal in found)
     times = f" in {missed} of {len(found)} runs" if 0 < missed < len(found) else ""
     return (f"**missed{times}**: " if missed else "") + f"{value} (limit {found[0].limit:g})"
@@ -151,21 +153,15 @@ def _arms(name: str, runs: Sequence[Result]) -> Table:
 
 
 def _loads(name: str, runs: Sequence[Result]) -> Table:
-    """Outrider alone. A load that comes back is one row."""
+    """Outrider alone. A load that comes back is one row, with its lowest and highest phase in brackets."""
     phases: dict[str, list[PhaseFigures]] = {}
     for arm in _each(runs, OUTRIDER):
         for phase in arm.phases:
             phases.setdefault(phase.load, []).append(phase)
-    losses = {load: [one.loss for one in found if one.loss is not None] for load, found in phases.items()}
-    worst_first = sorted(phases, key=lambda load: -mean(one.value for one in losses[load]))
+    worst_first = sorted(phases.items(), key=lambda item: -mean(_losses(item[1]) or [0.0]))
     rows = [
-        [
-            load,
-            str(len(phases[load])),
-            _percent([_gain_of(one) for one in losses[load]]),
-            _percent([one.regret_whole for one in phases[load]]),
-        ]
-        for load in worst_first
+        [load, str(len(own)), _gain(own), _percent([one.regret_whole for one in own])]
+        for load, own in worst_first
     ]
     columns = [f"{name}: Outrider, the worst load first", "phases", "gain over no drafter, %", "regret, %"]
     return Table(columns=columns, rows=rows)
@@ -215,8 +211,13 @@ def _gain_of(loss: Interval) -> Interval:
     return Interval(value=-loss.value, low=-loss.high, high=-loss.low)
 
 
-def _gain(arms: Sequence[ArmFigures]) -> str:
-    return _percent([_gain_of(arm.loss) for arm in arms if arm.loss is not None])
+def _losses(figures: Iterable[ArmFigures | PhaseFigures]) -> list[float]:
+    """Relative to no drafter; none where no such launch ran."""
+    return [one.loss.value for one in figures if one.loss is not None]
+
+
+def _gain(figures: Iterable[ArmFigures | PhaseFigures]) -> str:
+    return _percent([_gain_of(one.loss) for one in figures if one.loss is not None])
 
 
 def _percent(found: Sequence[Interval | None]) -> str:
@@ -233,7 +234,7 @@ def drawn(results: Sequence[Result]) -> str:
         _bar(f"{SHORT[_name(own[0])]}: {words}", arms)
         for own in by_engine(results).values()
         for words, arms in _pictured(own)
-        if arms
+        if _losses(arms)
     ]
     words = "Tokens per second relative to a launch without a drafter, by engine and rule, simulated"
     return standalone(bars_chart(bars, alt=words, width=NARROW))
@@ -295,7 +296,10 @@ def _interval(results: Sequence[Result]) -> str:
     if len(most) == 1:
         return f"{inside}; the scatter between runs was not measured"
     starts = ", ".join(run.conditions.started[:16].replace("T", " ") for run in most)
-    return f"lowest and highest of {len(most)} runs, which started at {starts} UTC; of single runs {inside}"
+    return (
+        f"lowest and highest of {len(most)} runs, which started at {starts} UTC; of single runs {inside}; "
+        "of a load with several phases the lowest and the highest phase"
+    )
 
 
 def _beside(results: Sequence[Result]) -> str:

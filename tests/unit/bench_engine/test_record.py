@@ -21,7 +21,7 @@ def a_result(commit: str = "abc1234", **conditions: object) -> Result:
 
 def test_gains_and_goals_have_a_column_for_each_engine() -> None:
     other = a_result(engine="twin:a40_7b", pods=4, slow_pod=1.3)
-    gains, goals, *of_engines, _ = tables([a_result(), other])
+    gains, goals, *of_engines = tables([a_result(), other])
     assert gains.columns == ["gain over no drafter, %", H100, A40]
     assert [row[0] for row in gains.rows[:3]] == [OWN, BEST_FIXED, LARGEST_FIXED]
     assert gains.rows[0][1].startswith("19.2 [")
@@ -80,6 +80,24 @@ def test_loads_of_outrider_come_worst_first() -> None:
     (loads,) = (table for table in tables([a_result()]) if "worst load first" in table.columns[0])
     gains = [float(row[2].partition(" ")[0]) for row in loads.rows]
     assert gains == sorted(gains)
+
+
+def test_runs_without_a_launch_without_a_drafter_have_no_gains_and_no_bars() -> None:
+    found = a_result()
+    arms = [
+        arm.model_copy(
+            update={"loss": None, "phases": [each.model_copy(update={"loss": None}) for each in arm.phases]}
+        )
+        for arm in found.figures.arms
+        if arm.arm != NONE
+    ]
+    bare = a_result(engine="twin:a40_7b").model_copy(
+        update={"figures": found.figures.model_copy(update={"arms": arms})}
+    )
+    gains, _, _, loads = tables([bare])
+    assert {row[1] for row in gains.rows} == {""}
+    assert {row[2] for row in loads.rows} == {""}
+    assert "A40" not in drawn([found, bare])
 
 
 def test_the_picture_has_a_bar_for_each_rule_and_engine() -> None:
