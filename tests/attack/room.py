@@ -19,10 +19,11 @@ from kubernetes.utils.quantity import parse_quantity
 from outrider.plan.names import CONTAINER, MODEL_LABEL, PORT_NAME, labels
 from tests.attack.engines import Engines, OpenEngine
 from tests.cluster.kubectl import Object
-from tests.lifecycle.api_server import ApiServer, free_port
+from tests.lifecycle.api_server import ApiServer
 from tests.lifecycle.operators import QUICK, an_operator
 from tests.lifecycle.releases import CHART, CRD, ROOT
 from tests.lifecycle.stored_models import a_model, eventually, is_taken
+from tests.ports import free_port
 
 NAMESPACE = "default"
 HEALTHY = "healthy"

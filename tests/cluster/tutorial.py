@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
 
+from tests.ports import free_port
 from tests.unit.docs.pages import text_of
 
 NAME, PORT = "tiny", 8080
@@ -55,8 +56,8 @@ def a_port(wanted: int) -> int:
         try:
             there.bind(("127.0.0.1", wanted))
         except OSError:
-            there.bind(("127.0.0.1", 0))
-        return int(there.getsockname()[1])
+            return free_port()
+    return wanted
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -37,6 +36,7 @@ from tests.contract.engine_process import (
     kill_group,
 )
 from tests.contract.signed import Signed
+from tests.ports import free_port
 
 MODELS = CACHE / "models"
 HEAVY_TARGET = MODELS / "target"
@@ -351,11 +351,3 @@ def end(process: Process) -> None:
 def _tail(log_file: Path, lines: int = 40) -> str:
     with log_file.open(errors="replace") as log:
         return "".join(deque(log, maxlen=lines))
-
-
-def free_port() -> int:
-    """A port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

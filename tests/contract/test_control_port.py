@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from outrider_protocol.environment import CONTROL_PORT_VARIABLE
-from tests.contract.engine import REQUEST_SECONDS, Engine, free_port, running_engine, signing_client
+from tests.contract.engine import REQUEST_SECONDS, Engine, running_engine, signing_client
 from tests.contract.factories import a_push
 from tests.contract.twin import twin_launch
+from tests.ports import free_port
 
 pytestmark = pytest.mark.contract
 

@@ -21,7 +21,7 @@ from tests.faults.place import MODELS, Place
 from tests.faults.pods import History
 from tests.faults.proxy import Proxy, a_proxy
 from tests.faults.warm_operator import WarmOperator
-from tests.lifecycle.api_server import free_port
+from tests.ports import free_port
 
 NAME = "m"
 REPLICAS = 2

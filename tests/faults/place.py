@@ -17,8 +17,9 @@ from tests.faults.client import Client
 from tests.faults.gate import Gate
 from tests.faults.loops import Loop, a_loop
 from tests.faults.pods import NODE, Pods
-from tests.lifecycle.api_server import ApiServer, an_api_server, free_port, running
+from tests.lifecycle.api_server import ApiServer, an_api_server, running
 from tests.lifecycle.releases import CRD, ROOT
+from tests.ports import free_port
 
 _CONTROLLERS = (
     "deployment-controller",

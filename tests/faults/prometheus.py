@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from outrider.telemetry.series import MAX_SERIES
-from tests.lifecycle.api_server import ApiServer, free_port, running
+from tests.lifecycle.api_server import ApiServer, running
 from tests.lifecycle.releases import ROOT
+from tests.ports import free_port
 
 _MANIFESTS = ROOT / "tests/environment/prometheus/prometheus.yaml"
 ERROR = b'{"status":"error","errorType":"execution","error":"a fault"}'

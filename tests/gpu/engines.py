@@ -17,7 +17,6 @@ from tests.contract.engine import (
     POD_UID,
     Engine,
     end,
-    free_port,
     launcher,
     on_v2,
     signing_client,
@@ -27,6 +26,7 @@ from tests.gpu import check_plugin
 from tests.gpu.launches import Arm, Models, Rendered, launch
 from tests.gpu.places import Place
 from tests.gpu.start_log import StartLog, read_start
+from tests.ports import free_port
 
 READY_SECONDS = 600.0
 """With the capture of CUDA graphs, and kernels that are compiled at the first start."""

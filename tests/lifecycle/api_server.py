@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.cluster.kubectl import Object
+from tests.ports import free_port
 
 _TOKEN = "of-the-test"
 _STORE = "etcd"
@@ -182,14 +182,6 @@ def running(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def free_port() -> int:
-    """A port that is free at this moment."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _wait_until_ready(server: ApiServer) -> None:

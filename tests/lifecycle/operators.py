@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.lifecycle.api_server import ApiServer, free_port, running
+from tests.lifecycle.api_server import ApiServer, running
+from tests.ports import free_port
 
 QUICK = {
     "OUTRIDER_METRICS_SOURCE": "PodScrape",

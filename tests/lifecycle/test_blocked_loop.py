@@ -13,9 +13,10 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from outrider.api.crd import render
-from tests.lifecycle.api_server import ApiServer, an_api_server, free_port, running
+from tests.lifecycle.api_server import ApiServer, an_api_server, running
 from tests.lifecycle.operators import QUICK, an_operator
 from tests.lifecycle.stored_models import a_model, eventually_so, is_taken
+from tests.ports import free_port
 
 BLOCKED_SECONDS = 30
 LEASE_SECONDS = 15

@@ -8,9 +8,10 @@ from pathlib import Path
 from aiohttp import web
 
 from outrider.api.crd import render
-from tests.lifecycle.api_server import an_api_server, free_port
+from tests.lifecycle.api_server import an_api_server
 from tests.lifecycle.operators import QUICK, an_operator
 from tests.lifecycle.stored_models import a_model, eventually_so, is_taken
+from tests.ports import free_port
 
 
 async def test_a_collector_that_comes_later_gets_what_is_done_then(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.scale.place import TICK_SECONDS, Place, cpu_of, python_process
-from tests.lifecycle.api_server import free_port
 from tests.lifecycle.operators import QUICK
 from tests.lifecycle.stored_models import eventually
+from tests.ports import free_port
 
 _SETTINGS = {
     **QUICK,

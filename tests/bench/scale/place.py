@@ -25,9 +25,10 @@ from tests.faults.gate import Gate
 from tests.faults.loops import a_loop
 from tests.faults.prometheus import a_prometheus
 from tests.faults.proxy import a_proxy
-from tests.lifecycle.api_server import ApiServer, an_api_server, free_port, running
+from tests.lifecycle.api_server import ApiServer, an_api_server, running
 from tests.lifecycle.releases import CRD, ROOT
 from tests.lifecycle.stored_models import eventually
+from tests.ports import free_port
 
 NAMESPACES = tuple(f"team-{number}" for number in range(10))
 REPLICAS = 3

@@ -25,11 +25,11 @@ from tests.contract.engine import (
     SERVED_NAME,
     STATIC_TABLE,
     Engine,
-    free_port,
     install,
     serving,
 )
 from tests.contract.engine_process import QUIET, SGLANG, Start, fork_with_sglang
+from tests.ports import free_port
 
 PACKAGES = PLUGIN_SOURCE / "testing" / "sglang_cpu"
 CANDIDATES = (0, 1, 2, 3, 5)

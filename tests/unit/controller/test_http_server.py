@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from outrider.controller import http_server
 from outrider.controller.http_server import MAX_SILENCE_SECONDS, Heartbeat, RenderedMetrics, serve
 from outrider.loop_thread import LoopThread
+from tests.ports import free_port
 from tests.unit.controller.cluster_server import until
 
 HALF_A_REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Long: "
@@ -61,13 +62,6 @@ class Served:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(first)
         return reader, writer
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 @asynccontextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from outrider.telemetry.series import PodKey, PodSeries
 from outrider.telemetry.source import MetricsError, SourceRefused
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, Window
+from tests.ports import free_port
 from tests.unit.telemetry.factories import ALL_COUNTERS, Counters, PluginCounters, a_server, exposition
 
 BINARY = shutil.which("prometheus")
@@ -58,15 +58,9 @@ def exporter(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(body)
 
 
-def a_free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @contextmanager
 def a_prometheus(folder: Path, **targets: str) -> Iterator[str]:
-    config, port = folder / "prometheus.yml", a_free_port()
+    config, port = folder / "prometheus.yml", free_port()
     config.write_text(CONFIG.format(**{name: url.removeprefix("http://") for name, url in targets.items()}))
     command = [
         str(BINARY),

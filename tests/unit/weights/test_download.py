@@ -18,6 +18,7 @@ from huggingface_hub import HfApi
 from outrider_weights import hub as listing
 from outrider_weights.failure import DownloadError
 from outrider_weights.wanted import Artifact
+from tests.ports import free_port
 from tests.unit.weights.fake_hub import COMMIT, Hub, a_hub
 
 CONFIG = json.dumps({"vocab_size": 64, "hidden_size": 8, "num_hidden_layers": 2}).encode()
@@ -209,14 +210,6 @@ def test_a_request_of_another_operator_is_reported(volume: Volume) -> None:
     code, told = volume.run(Hub({}), NAMES, OUTRIDER_WEIGHTS='{"folder": "/x"}')
     assert (code, told["reason"]) == (1, "DownloadFailed")
     assert "different versions" in told["message"]
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def wait_for(path: Path) -> None:
