@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
+from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -127,9 +128,11 @@ def draw_draft_length(
     candidates: Sequence[int],
 ) -> None:
     """Draw K in use, in the mean over the engine's steps, and K of the schedule at the load."""
+    scheduled: dict[str, Any] = {"color": GREY, "linewidth": 1.0, "drawstyle": "steps-post"}
+    used: dict[str, Any] = {"color": OUTRIDER, "linewidth": 1.6}
     for points, style, label in (
-        (own.depths(statuses), {"color": GREY, "linewidth": 1.0, "drawstyle": "steps-post"}, SCHEDULED_K),
-        (own.placed((one.time, one.k) for one in in_use), {"color": OUTRIDER, "linewidth": 1.6}, USED_K),
+        (own.depths(statuses), scheduled, SCHEDULED_K),
+        (own.placed((one.time, one.k) for one in in_use), used, USED_K),
     ):
         if points:
             axis.plot(*zip(*points, strict=True), label=label, **style)

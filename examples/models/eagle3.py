@@ -68,7 +68,8 @@ class Eagle3Head(DraftHead):
         self, embedded: torch.Tensor, features: torch.Tensor, earlier: KeysAndValues
     ) -> tuple[torch.Tensor, KeysAndValues]:
         """See `DraftHead`."""
-        return self.layers[0](embedded, features, earlier)
+        found: tuple[torch.Tensor, KeysAndValues] = self.layers[0](embedded, features, earlier)
+        return found
 
     def logits(self, features: torch.Tensor) -> torch.Tensor:
         """See `DraftHead`."""
@@ -83,7 +84,7 @@ class Eagle3Head(DraftHead):
         (folder / "config.json").write_text(json.dumps(self._description(), indent=2) + "\n")
 
     def _description(self) -> Mapping[str, object]:
-        config = self.config.to_dict()
+        config: dict[str, object] = self.config.to_dict()
         return config | {
             "architectures": ["LlamaForCausalLMEagle3"],
             "dtype": "bfloat16",

@@ -65,7 +65,8 @@ class MtpHead(DraftHead):
         self, embedded: torch.Tensor, features: torch.Tensor, earlier: KeysAndValues
     ) -> tuple[torch.Tensor, KeysAndValues]:
         """See `DraftHead`."""
-        return self.layers[0](embedded, features, earlier)
+        found: tuple[torch.Tensor, KeysAndValues] = self.layers[0](embedded, features, earlier)
+        return found
 
     def logits(self, features: torch.Tensor) -> torch.Tensor:
         """See `DraftHead`."""

@@ -22,7 +22,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(parameters, {"lr": lr})
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Update every matrix that has a gradient."""
         for group in self.param_groups:
             for matrix in group["params"]:

@@ -17,6 +17,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 import transformers
@@ -48,7 +49,7 @@ CODE_SHARE = 0.6
 """Ratio of code in each batch of the target; the drafters see nothing else."""
 
 
-Trained = LlamaForCausalLM | DraftHead
+Trained: TypeAlias = LlamaForCausalLM | DraftHead
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ _AT_ONCE = 8
 def memory_limit() -> int:
     """Bytes that the chart gives the operator."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    return int(parse_quantity(values["resources"]["limits"]["memory"]))
+    return int(parse_quantity(values["resources"]["limits"]["memory"]))  # type: ignore[no-untyped-call]
 
 
 class Api:

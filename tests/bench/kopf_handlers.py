@@ -149,7 +149,8 @@ def run_operator(variant: str, url: str) -> None:
     operator, registry = Operator(url), kopf.OperatorRegistry()
     queue = WorkQueue[str](operator.reconcile, concurrency=8)
     kopf.on.login(registry=registry)(kopf.login_with_kubeconfig)
-    kind = {"group": MODELS.group, "version": MODELS.version, "plural": MODELS.plural, "registry": registry}
+    kind: dict[str, Any] = {"group": MODELS.group, "version": MODELS.version, "plural": MODELS.plural}
+    kind["registry"] = registry
 
     async def on_event(event: Mapping[str, Any], name: str, **_: Any) -> None:
         operator.calls += 1
@@ -164,7 +165,7 @@ def run_operator(variant: str, url: str) -> None:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     if variant == VARIANTS[0]:
-        configure(settings)
+        configure(settings)  # type: ignore[call-arg]
         kopf.on.event(**kind)(on_event)
     else:
         for decorate in (kopf.on.create, kopf.on.update, kopf.on.resume):

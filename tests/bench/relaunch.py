@@ -175,7 +175,7 @@ def _drafter() -> Manifest:
 
 
 def _table() -> Manifest:
-    found: Manifest = stand_in(read_example(TWIN), "h100_8b").manifest
+    found: Manifest = stand_in(read_example(TWIN), "h100_8b").manifest  # type: ignore[assignment]
     found["spec"]["speculation"] |= {
         "schedule": [{"numSpeculativeTokens": 5}],
         "tuning": {"mode": "Auto", "actuation": "Rollout", "relaunchInterval": "60s"},

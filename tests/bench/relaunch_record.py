@@ -92,7 +92,8 @@ def _served(stretches: Sequence[Mapping[str, Any]]) -> list[tuple[tuple[int, Seq
 
 def _rate(group: Sequence[Mapping[str, Any]]) -> float:
     """Without the first stretch, in which the load or the launch changed, where there are more."""
-    return mean(one["tokens_per_second"] for one in group[1:] or group)
+    rates: list[float] = [one["tokens_per_second"] for one in group[1:] or group]
+    return mean(rates)
 
 
 def _words(launch: str) -> str:

@@ -101,7 +101,7 @@ async def _run(engine: str, given: float, streams: int) -> Found:
 
 def manifest(engine: str, given: float) -> dict[str, Any]:
     """Two stand-ins of which one may be a canary. given: their tax."""
-    found: dict[str, Any] = stand_in(read_example(TWIN), engine).manifest
+    found: dict[str, Any] = stand_in(read_example(TWIN), engine).manifest  # type: ignore[assignment]
     found["spec"]["replicas"] = 2
     found["spec"]["resources"]["requests"]["cpu"] = "50m"
     found["spec"]["speculation"]["tuning"] = {"mode": "Auto", "canary": "Allow"}

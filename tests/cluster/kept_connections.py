@@ -15,12 +15,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import aiohttp
 import httpx
 import requests
 
-Body = dict[str, object]
+Body = dict[str, Any]
 Post = Callable[[Body], tuple[int, str]]
 """Sends a request from the pool, and gives the status and text of its answer."""
 

@@ -73,7 +73,7 @@ def counters(pod: str) -> Counter[str]:
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found[sample.name] += sample.value
+            found[sample.name] += sample.value  # type: ignore[assignment]
             if sample.name == "outrider:draft_tokens_total":
-                found[f"{AT}{sample.labels['position']}"] += sample.value
+                found[f"{AT}{sample.labels['position']}"] += sample.value  # type: ignore[assignment]
     return found

@@ -110,7 +110,7 @@ class Typist:
         assert self.shell.stdout is not None
         self.shell.stdin.write(f"{text}\necho; echo '{_END}'\n")
         self.shell.stdin.flush()
-        lines = []
+        lines: list[str] = []
         for line in self.shell.stdout:
             if line == f"{_END}\n":
                 return "".join(lines)

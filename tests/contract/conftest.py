@@ -14,7 +14,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.contract import drafter_witness, helper_plugins, quick_start, v2
 from tests.contract.answers import PROMPTS, Answer, answers_alone
-from tests.contract.engine import MODELS, NGRAM, PYTHON, Engine, Launch, install_plugin, running_engine
+from tests.contract.engine import MODELS, NGRAM, Engine, Launch, install_plugin, running_engine
+from tests.contract.engine_process import PYTHON
 from tests.contract.twin import install_twin
 
 SHARED_ENGINES = {"engine", "following", "ngram_engine", "plain"}

@@ -229,7 +229,8 @@ def _warm_python(paths: str | None, *, interprets: bool) -> _WarmPython:
     more = {} if paths is None else {"PYTHONPATH": paths}
     variables = {**inherited, **QUIET, **more, **(INTERPRETED if interprets else {})}
     with theirs:
-        process = subprocess.Popen([str(PYTHON), warm_python.__file__], env=variables, stdin=theirs)
+        command = [str(PYTHON), warm_python.__file__]
+        process = subprocess.Popen(command, env=variables, stdin=theirs)  # type: ignore[call-overload]
     return _WarmPython(requests, process)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from outrider.controller.reconcile.ended_engine import CRASHES
 from outrider.controller.reconcile.readiness import find_trouble
@@ -21,12 +22,12 @@ from tests.contract.engine import (
     DRAFT_MODEL,
     KEY,
     MODELS,
-    PYTHON,
     environment,
     install_plugin,
     launcher,
     server_flags,
 )
+from tests.contract.engine_process import PYTHON
 from tests.contract.twin import install_twin, twin_launch
 from tests.unit.controller.factories import a_pod, a_workload
 
@@ -67,7 +68,7 @@ FAULTS: Mapping[str, Fault] = {
 }
 
 
-_TABLE = {CANDIDATES_VARIABLE: ",".join(map(str, CANDIDATES))}
+_TABLE: dict[str, Any] = {CANDIDATES_VARIABLE: ",".join(map(str, CANDIDATES))}
 """As the operator has it: the plugin attaches a table, and so the self-test begins."""
 
 

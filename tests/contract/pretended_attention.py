@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, patch
 
-import pretended_gpu
+import pretended_gpu  # type: ignore[import-not-found]
 
 from outrider_engine.vllm_adapter.attention import obstacle
 

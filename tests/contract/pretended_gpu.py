@@ -97,7 +97,7 @@ def pretend() -> None:
     importlib.import_module("vllm.config.vllm")
     for module in [module for name, module in sys.modules.items() if name.startswith("vllm.")]:
         if hasattr(module, "HAS_TRITON"):
-            module.HAS_TRITON = True
+            module.HAS_TRITON = True  # type: ignore[attr-defined]
 
 
 def resolved(flags: list[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
@@ -17,7 +17,7 @@ STREAMS = 4
 BIN = {"minBatchSize": 4, "maxBatchSize": 6}
 
 
-def a_probe(term: int, name: str, *slices: dict[str, float], **overrides: object) -> dict[str, object]:
+def a_probe(term: int, name: str, *slices: Mapping[str, float], **overrides: object) -> dict[str, object]:
     """A probe of the bin that the streams fill."""
     return {
         "term": term,

@@ -19,7 +19,7 @@ def register() -> None:
     from outrider_engine.startup import readiness
 
     cpu_triton_utils._rejection_greedy_sample_kernel_impl = sample
-    readiness.part_at_a_tie = _answers_differ_by_design
+    readiness.part_at_a_tie = _answers_differ_by_design  # type: ignore[assignment]
 
 
 async def _answers_differ_by_design(*_: object) -> bool:

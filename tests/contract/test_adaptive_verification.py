@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,8 +87,10 @@ def test_every_trimmed_draft_is_counted_where_it_was_trimmed(trimming: Engine, t
 def test_answers_are_those_without_drafts(trimming: Engine, term: int) -> None:
     def answers(epoch: int, k: int) -> list[object]:
         trimming.put(a_push(term=term, epoch=epoch, schedule=a_constant(k))).raise_for_status()
-        found = [trimming.complete(max_tokens=SHORT, prompt=prompt)["choices"] for prompt in PROMPTS]
-        return [choice["text"] for (choice,) in found]  # type: ignore[misc, attr-defined]
+        found: list[Any] = [
+            trimming.complete(max_tokens=SHORT, prompt=prompt)["choices"] for prompt in PROMPTS
+        ]
+        return [choice["text"] for (choice,) in found]
 
     assert answers(1, 3) == answers(2, 0)
 

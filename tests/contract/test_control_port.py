@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -39,7 +40,8 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def engine(plugin: Path, twin: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    launch = twin_launch(plugin, twin, **{CONTROL_PORT_VARIABLE: str(port)})
+    variables: dict[str, Any] = {CONTROL_PORT_VARIABLE: str(port)}
+    launch = twin_launch(plugin, twin, **variables)
     with running_engine(plugin, tmp_path_factory.mktemp("control-port"), launch) as engine:
         yield engine
 

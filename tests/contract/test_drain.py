@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.contract.engine import PYTHON, Engine, completion_body, environment, running_engine
+from tests.contract.engine import Engine, completion_body, environment, running_engine
+from tests.contract.engine_process import PYTHON
 from tests.contract.load import TOKENS, WHOLE, finish
 from tests.contract.twin import twin_launch
 

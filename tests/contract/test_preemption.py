@@ -46,7 +46,7 @@ def test_aborts_prompts_that_join_and_preemption_do_no_harm(cramped: Engine, ter
             seen, so_far = scrape(cramped) - before, len(ends)
             if seen.total(PREEMPTIONS) > 2 and seen.total(CAUGHT_UP) > 0 and so_far > 20:
                 break
-            wait_until(lambda n=so_far: len(ends) > n, "no request ends", seconds=300)
+            wait_until(lambda n=so_far: len(ends) > n, "no request ends", seconds=300)  # type: ignore[misc]
         stop.set()
         assert aborting.result() > 0
     assert set(ends) == {WHOLE}

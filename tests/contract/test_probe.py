@@ -16,7 +16,10 @@ pytestmark = pytest.mark.contract
 def test_each_slice_runs_its_k_and_the_table_returns(engine: Engine, term: int) -> None:
     engine.put(a_push(term=term, schedule=a_constant(2))).raise_for_status()
     before = scrape(engine)
-    slices = [{"numSpeculativeTokens": 5, "steps": 8}, {"numSpeculativeTokens": 0, "seconds": 0.5}]
+    slices: list[dict[str, float]] = [
+        {"numSpeculativeTokens": 5, "steps": 8},
+        {"numSpeculativeTokens": 0, "seconds": 0.5},
+    ]
     with loaded(engine):
         answer = post(engine, a_probe(term, "slices", *slices))
         assert (answer.status_code, answer.json()["probe"]["running"]) == (200, True)

@@ -245,7 +245,7 @@ def test_a_bad_header_is_refused_by_name(served: Engine, text: str) -> None:
     assert (answer.status_code, HEADER in answer.text) == (400, True), answer.text
 
 
-ROUTES: Mapping[str, Mapping[str, object]] = {
+ROUTES: Mapping[str, dict[str, object]] = {
     "/v1/completions": {"prompt": "def "},
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "def "}], "max_tokens": 8},
     "/v1/responses": {"input": "def ", "max_output_tokens": 8},
@@ -283,6 +283,6 @@ def complete(engine: Engine, tokens: int, fields: Mapping[str, object]) -> None:
 def post(
     engine: Engine, route: str, body: Mapping[str, object], *, header: str | None = None
 ) -> httpx.Response:
-    headers = {} if header is None else {HEADER: header.encode()}
+    headers = {} if header is None else {HEADER.encode(): header.encode()}
     with engine.client() as client:
         return client.post(route, json={"model": SERVED_NAME, "temperature": 0, **body}, headers=headers)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from outrider.verify.sampling import PositionTest, position_tests
-from tests.contract.engine import PYTHON, Engine, completion_body
+from tests.contract.engine import Engine, completion_body
+from tests.contract.engine_process import PYTHON
 from tests.contract.factories import a_constant, a_push
 
 pytestmark = pytest.mark.contract

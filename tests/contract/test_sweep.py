@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,11 @@ TIME = {
 }
 """Seconds: slow enough that a busy machine is late by little, and different at every place of the map."""
 LARGEST_ERROR = 0.03
-PATIENT = {"OUTRIDER_SWEEP": "1", "OUTRIDER_SWEEP_SHARE": "10", "OUTRIDER_SWEEP_SECONDS": "40"}
+PATIENT: dict[str, Any] = {
+    "OUTRIDER_SWEEP": "1",
+    "OUTRIDER_SWEEP_SHARE": "10",
+    "OUTRIDER_SWEEP_SECONDS": "40",
+}
 """So that every place is visited, however short the start was."""
 
 
@@ -115,6 +120,7 @@ def test_its_map_chooses_k_from_the_first_request_on(swept: Engine, term: int) -
     model = next_cost_model(None, decision)
     assert model is not None
     assert state.fast_loop is not None
+    assert state.fast_loop.revision is not None
     model = replace(model, revision=state.fast_loop.revision)
     assert push_cost_model(swept, term, 1, model, schedule_k=max(CANDIDATES))["active"]
     unused = scrape(swept)

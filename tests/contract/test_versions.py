@@ -10,7 +10,8 @@ import pytest
 from engine_image.testing.contract.reference import RUN_FOR_REAL
 from engine_image.testing.contract.result import Outcome, Result, check
 from engine_image.testing.contract.source import Source
-from tests.contract.engine import PYTHON, Engine
+from tests.contract.engine import Engine
+from tests.contract.engine_process import PYTHON
 
 pytestmark = pytest.mark.contract
 

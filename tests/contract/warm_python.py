@@ -88,7 +88,7 @@ def main() -> None:
         program = serve_spawns() or program
     if program is not None:
         find_paths(program)
-        os.execv = lambda _, arguments: become(arguments[1:])  # type: ignore[assignment,misc]
+        os.execv = lambda _, arguments: become(arguments[1:])  # type: ignore[arg-type]
         become(program.arguments)
 
 

@@ -33,7 +33,7 @@ def register() -> None:
     if os.environ.get(CHANCE_VARIABLE):
         from outrider_engine.startup import readiness
 
-        readiness.part_at_a_tie = _answers_differ_by_design
+        readiness.part_at_a_tie = _answers_differ_by_design  # type: ignore[assignment]
 
 
 async def _answers_differ_by_design(*_: object) -> bool:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 
 
-def printed(*command: str, stdin: str = "", environment: Mapping[str, str] | None = None) -> str:
+def printed(*command: str, stdin: str | None = "", environment: Mapping[str, str] | None = None) -> str:
     """What a program prints. environment: by default that of the test.
 
     Raises:

@@ -33,7 +33,7 @@ class Serving:
 
     def engines(self) -> set[str]:
         """The engine processes: each start of a container has an identity of its own."""
-        pods = list_objects("pods", selector=f"outrider.dev/model={NAME}", namespace=self.namespace)
+        pods = list_objects("pods", selector=f"outrider.dev/model={NAME}", where=self.namespace)
         left = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         states = [state for pod in left for state in pod["status"].get("containerStatuses", ())]
         return {state["containerID"] for state in states if state.get("containerID")}

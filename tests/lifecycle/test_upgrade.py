@@ -58,7 +58,7 @@ class Release:
     def operators(self) -> set[str]:
         """Images of the operators that are there to stay."""
         selector = f"app.kubernetes.io/instance={RELEASE}"
-        pods = list_objects("pods", selector=selector, namespace=self.helm.namespace)
+        pods = list_objects("pods", selector=selector, where=self.helm.namespace)
         left = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return {container["image"] for pod in left for container in pod["spec"]["containers"]}
 

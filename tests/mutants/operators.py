@@ -41,7 +41,7 @@ class NotCalled(Operator):
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Span]:
         """The statement."""
-        if node.type == "simple_stmt" and _is_call(node.children[0]):
+        if isinstance(node, BaseNode) and node.type == "simple_stmt" and _is_call(node.children[0]):
             yield node.children[0].start_pos, node.children[0].end_pos
 
     def mutate(self, node: BaseNode, index: int) -> BaseNode:  # noqa: ARG002 - as `Operator` has it
@@ -77,12 +77,15 @@ def operators() -> dict[str, Operator]:
 def _conditions(node: NodeOrLeaf) -> Iterator[NodeOrLeaf]:
     if node.type != "if_stmt":
         return
+    assert isinstance(node, BaseNode)
     for keyword, condition in zip(node.children, node.children[1:], strict=False):
         if keyword.type == "keyword" and keyword.value in ("if", "elif"):
             yield condition
 
 
 def _is_call(node: NodeOrLeaf) -> bool:
-    return node.type == "atom_expr" and (
-        node.children[-1].type == "trailer" and node.children[-1].children[0].value == "("
+    return (
+        isinstance(node, BaseNode)
+        and node.type == "atom_expr"
+        and (node.children[-1].type == "trailer" and node.children[-1].children[0].value == "(")
     )

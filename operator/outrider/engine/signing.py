@@ -1,7 +1,7 @@
 """Signatures of the operator's requests to an engine's control API.
 
 Every model has a key pair. The private key is in a Secret that no pod mounts; engines have the public key.
-The plugin's side of `signed_bytes` is `outrider_engine.control.signature`; a test compares both.
+`outrider_engine.control.signature` checks them.
 """
 
 from __future__ import annotations

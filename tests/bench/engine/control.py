@@ -187,7 +187,7 @@ def hook_cost(engine: Engine, *, streams: int, seconds: float) -> dict[str, obje
     if chosen := passed.total("outrider:fast_loop_steps_total"):
         seconds_of_choice = passed.total("outrider:fast_loop_hook_seconds_total")
         figures["fast_loop_us"] = round(1e6 * seconds_of_choice / chosen, 2)
-    return figures
+    return figures  # type: ignore[return-value]
 
 
 def warm(condition: Callable[[], bool], *, seconds: float = 120) -> None:

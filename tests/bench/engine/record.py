@@ -153,14 +153,23 @@ def _arms(name: str, runs: Sequence[Result]) -> Table:
 
 
 def _loads(name: str, runs: Sequence[Result]) -> Table:
-    """Outrider alone. A load that comes back is one row, with its lowest and highest phase in brackets."""
+    """Outrider alone. A load that comes back is one row, with its lowest and highest phase in brackets.
+
+    Names of texts are left out where an engine has one text.
+    """
     phases: dict[str, list[PhaseFigures]] = {}
     for arm in _each(runs, OUTRIDER):
         for phase in arm.phases:
             phases.setdefault(phase.load, []).append(phase)
     worst_first = sorted(phases.items(), key=lambda item: -mean(_losses(item[1]) or [0.0]))
+    texts = {load.rpartition(" x")[0] for load in phases}
     rows = [
-        [load, str(len(own)), _gain(own), _percent([one.regret_whole for one in own])]
+        [
+            load if len(texts) > 1 else f"{load.rpartition(' x')[2]} streams",
+            str(len(own)),
+            _gain(own),
+            _percent([one.regret_whole for one in own]),
+        ]
         for load, own in worst_first
     ]
     columns = [f"{name}: Outrider, the worst load first", "phases", "gain over no drafter, %", "regret, %"]

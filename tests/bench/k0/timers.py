@@ -125,7 +125,7 @@ _stopwatch = Stopwatch()
 def register() -> None:
     """Time an engine without Outrider's plugin."""
     _time_core(attach=_nothing)
-    _before_workers(lambda: _time_worker(attach=_nothing))
+    _before_workers(lambda _: _time_worker(attach=_nothing))
 
 
 def register_with_outrider() -> None:
@@ -134,14 +134,14 @@ def register_with_outrider() -> None:
     from outrider_engine.plugin import register as attach_outrider
 
     _time_core(attach=attach_outrider)
-    _before_workers(lambda: _time_worker(attach=_outriders_parts))
+    _before_workers(lambda config: _time_worker(attach=lambda: _outriders_parts(config)))
     _time(HiddenStateCache, keep=Part.HIDDEN_STATES)
 
 
-def _outriders_parts() -> None:
+def _outriders_parts(config: Any) -> None:
     from outrider_engine.vllm_adapter.worker import parts
 
-    for part in parts():
+    for part in parts(config):
         part()
 
 
@@ -183,16 +183,17 @@ def _time(owner: Any, **parts: Part) -> None:
         setattr(owner, name, _stopwatch.timed(part, getattr(owner, name)))
 
 
-def _before_workers(prepare: Callable[[], None]) -> None:
-    """Prepare as a worker is made: its modules are not for every process."""
+def _before_workers(prepare: Callable[[Any], None]) -> None:
+    """Prepare for vLLM's configuration as a worker is made: its modules are not for every process."""
     from vllm.v1.worker.worker_base import WorkerBase
 
-    original, once = WorkerBase.__init__, functools.cache(prepare)
+    original, waiting = WorkerBase.__init__, [prepare]
 
     @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        once()
-        original(self, *args, **kwargs)
+    def init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+        while waiting:
+            waiting.pop()(vllm_config)
+        original(self, vllm_config, *args, **kwargs)
 
     WorkerBase.__init__ = init
 

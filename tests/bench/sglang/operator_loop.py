@@ -93,7 +93,7 @@ class Operator:
     async def _push(self, schedule: Schedule) -> None:
         wanted = (schedule, self._cost_model)
         if wanted != self._pushed or self._epoch == 0:
-            self._epoch, self._pushed = self._epoch + 1, wanted
+            self._epoch, self._pushed = self._epoch + 1, wanted  # type: ignore[assignment]
         push = Push(Fence(1, self._epoch), schedule, LEASE_SECONDS, self._cost_model)
         await self._client.push(self._address, push)
 

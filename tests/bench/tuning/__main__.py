@@ -84,7 +84,7 @@ def execute(jobs: Sequence[Job], processes: int) -> list[Row]:
             file.flush()
             if count % 10 == 0 or count == len(missing):
                 print(f"{count} of {len(missing)} jobs", flush=True)
-    return [row for job in jobs for row in done[_name(job)]]
+    return [row for job in jobs for row in done[_name(job)]]  # type: ignore[attr-defined]
 
 
 def _name(job: Job) -> str:

@@ -85,7 +85,7 @@ def text(rows: Sequence[Row]) -> Iterator[str]:
 
 def _figure(rows: Sequence[Row], key: str) -> str:
     seeds = sorted({row["seed"] for row in rows}, key=str)
-    means = [float(np.nanmean([row[key] for row in rows if row["seed"] == s])) for s in seeds]  # type: ignore[arg-type]
+    means = [float(np.nanmean([row[key] for row in rows if row["seed"] == s])) for s in seeds]
     error = 1.96 * float(np.std(means, ddof=1)) / len(means) ** 0.5 if len(means) > 1 else 0.0
     return f"{key} {100 * float(np.mean(means)):6.2f} ± {100 * error:.2f} %"
 

@@ -99,7 +99,7 @@ def _policies(report: Sequence[Row]) -> list[dict[str, object]]:
             {"family": family, "source": source, "policy": name, **_line(_of(group, policy=name))}
             for name in sorted({str(row["policy"]) for row in group})
         ]
-        lines += sorted(found, key=lambda line: line["overall"]["mean"])  # type: ignore[index,call-overload]
+        lines += sorted(found, key=lambda line: line["overall"]["mean"])  # type: ignore[index]
     return lines
 
 

@@ -39,7 +39,12 @@ async def test_decisions_appear_and_nothing_changes(pair: Sender) -> None:
     assert (sent.failed, probed) == (0, 0)
     assert tables == {"3:0,*:5"}
     for wanted in (("MetricsAvailable", "True", "MetricsFresh"), ("ActuationConverged", "True", "Converged")):
-        wait_for(wanted[-1], look, lambda seen, wanted=wanted: has_condition(seen, *wanted), seconds=TICKS)
+        wait_for(
+            wanted[-1],
+            look,
+            lambda seen, wanted=wanted: has_condition(seen, *wanted),  # type: ignore[misc]
+            seconds=TICKS,
+        )
     assert has_decided()
     assert would_retune() is not None
 

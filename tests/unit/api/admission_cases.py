@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Json = dict[str, object]
 
@@ -1126,7 +1127,7 @@ SHAPES = (
     ),
 )
 
-_SELECTED = {"selector": {"matchLabels": {"app": "llm"}}}
+_SELECTED: dict[str, Any] = {"selector": {"matchLabels": {"app": "llm"}}}
 _WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "llm"}
 
 

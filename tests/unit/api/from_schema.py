@@ -105,7 +105,7 @@ def _texts(schema: Schema) -> st.SearchStrategy[str]:
     patterns = [schema["pattern"]] if "pattern" in schema else _patterns_of_rules(schema)
     if patterns:
         compiled = [re.compile(pattern, re.ASCII) for pattern in patterns]
-        texts = st.one_of(st.from_regex(pattern, fullmatch=True) for pattern in compiled)
+        texts = st.one_of([st.from_regex(pattern, fullmatch=True) for pattern in compiled])
         return texts.filter(lambda text: longest is None or len(text) <= longest)
     least = schema.get("minLength", 0)
     return st.text(min_size=least, max_size=min(longest or 20, least + 20))

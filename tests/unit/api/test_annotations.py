@@ -163,6 +163,7 @@ def test_text_that_is_read_as_a_table_reads_back_from_its_spelling(text: str) ->
 def test_any_text_is_a_table_or_a_complaint_about_a_row(text: str) -> None:
     complaint = parsed(text)
     assume(isinstance(complaint, str))
+    assert isinstance(complaint, str)
     assert complaint.startswith("row ")
 
 

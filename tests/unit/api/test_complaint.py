@@ -69,7 +69,7 @@ def paths(value: object, path: Path = ()) -> Iterator[Path]:
         yield from paths(child, (*path, part))
 
 
-bad_values = st.sampled_from(
+bad_values: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -60,7 +61,7 @@ TUNING_FIELDS = {
     "sweep",
 }
 
-Schema = Mapping[str, object]
+Schema = Mapping[str, Any]
 
 
 def test_the_file_is_up_to_date() -> None:
@@ -107,15 +108,13 @@ def test_conditions_merge_by_type() -> None:
 
 def test_printer_columns_are_those_of_the_design() -> None:
     columns = [
-        column["name"]
-        for column in _version()["additionalPrinterColumns"]  # type: ignore[attr-defined]
-        if "priority" not in column
+        column["name"] for column in _version()["additionalPrinterColumns"] if "priority" not in column
     ]
     assert columns == ["Ready", "Reason", "Schedule", "Acceptance", "Speedup", "Replicas", "Age"]
 
 
 def test_status_gives_the_columns_of_replicas_and_reason() -> None:
-    columns = {column["name"]: column["jsonPath"] for column in _version()["additionalPrinterColumns"]}  # type: ignore[attr-defined]
+    columns = {column["name"]: column["jsonPath"] for column in _version()["additionalPrinterColumns"]}
     status = _child(_schema(), "properties", "status", "properties")
     assert (columns["Replicas"], columns["Reason"]) == (".status.serving", ".status.reason")
     assert {"serving", "reason"} <= status.keys()

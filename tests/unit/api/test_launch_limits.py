@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def effective(order: LaunchOrder, *, replicas: int = 2, **tuning: str) -> Launch
         (CANARY, {"canary": "Allow"}),
     ],
 )
-def test_an_order_that_the_spec_allows_holds(order: LaunchOrder, tuning: dict[str, str]) -> None:
+def test_an_order_that_the_spec_allows_holds(order: LaunchOrder, tuning: dict[str, Any]) -> None:
     assert effective(order, **tuning) == order
 
 
@@ -49,7 +51,7 @@ def test_an_order_that_the_spec_allows_holds(order: LaunchOrder, tuning: dict[st
     ],
 )
 def test_an_order_that_the_spec_no_longer_allows_is_ignored(
-    order: LaunchOrder, tuning: dict[str, str]
+    order: LaunchOrder, tuning: dict[str, Any]
 ) -> None:
     assert effective(order, **tuning) == LaunchOrder()
 
@@ -80,7 +82,7 @@ def test_a_method_whose_k_is_fixed_takes_no_order() -> None:
         ]
     ),
 )
-def test_a_stored_object_stays_valid(order: LaunchOrder, tuning: dict[str, str]) -> None:
+def test_a_stored_object_stays_valid(order: LaunchOrder, tuning: dict[str, Any]) -> None:
     once = effective(order, **tuning)
 
     assert effective(once, **tuning) == once

@@ -154,7 +154,7 @@ def test_ninety_five_of_a_hundred_intervals_hold_the_truth() -> None:
 
 def test_two_rounds_say_little() -> None:
     found = mean([99.0, 101.0])
-    assert (found.low, found.high) == (pytest.approx(100 - 12.71), pytest.approx(100 + 12.71))
+    assert (found.low, found.high) == pytest.approx((100 - 12.71, 100 + 12.71))
 
 
 @given(RATES)

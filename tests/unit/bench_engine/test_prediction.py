@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -112,15 +113,14 @@ def test_the_best_k_of_each_load_has_no_regret_and_the_tax_shows_at_k_0() -> Non
 def an_arm(rate: float, regret: float) -> ArmFigures:
     missing = dict.fromkeys(ArmFigures.model_fields)
     whole = Interval(value=regret, low=regret, high=regret)
-    return ArmFigures(
-        **{
-            **missing,
-            "arm": "outrider",
-            "tokens_per_second": Interval(value=rate, low=rate, high=rate),
-            "phases": [],
-            "regret_whole": whole,
-        }
-    )
+    figures: dict[str, Any] = {
+        **missing,
+        "arm": "outrider",
+        "tokens_per_second": Interval(value=rate, low=rate, high=rate),
+        "phases": [],
+        "regret_whole": whole,
+    }
+    return ArmFigures(**figures)
 
 
 def test_figures_that_are_more_than_a_point_apart_are_marked() -> None:

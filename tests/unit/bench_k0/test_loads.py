@@ -26,7 +26,7 @@ def turns(engines: Mapping[str, Any], *, pairs: int) -> list[tuple[str, str]]:
     """(arm, what it was asked for), in their order."""
     order: list[tuple[str, str]] = []
     random.seed(0)
-    in_turns(engines, Load(streams=2, tokens=8, pairs=pairs), lambda arm, asked: order.append((arm, asked)))
+    in_turns(engines, Load(streams=2, tokens=8, pairs=pairs), lambda arm, asked: order.append((arm, asked)))  # type: ignore[type-var]
     return order
 
 

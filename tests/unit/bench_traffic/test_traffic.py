@@ -107,7 +107,7 @@ def test_rules_are_ordered_by_speed_and_a_launch_without_a_drafter_is_the_last()
 
 def test_outrider_is_behind_the_best_rule_of_a_kind_and_a_launch_without_a_drafter_is_one() -> None:
     rows = [a_row("ramps", outrider=0.0, hand=0.25), a_row("bursts", outrider=-0.1, hand=-0.2)]
-    found = behind_best(rows, "kind")
+    found: dict[str, Any] = behind_best(rows, "kind")
     assert found["ramps"] == ("hand", pytest.approx(0.2))
     assert found["bursts"] == (NO_DRAFTER, pytest.approx(0.1))
 

@@ -287,7 +287,8 @@ def test_a_missing_policy_that_was_not_switched_off_is_reported(
 
 
 def policy(*values: str) -> dict[str, Any]:
-    return of_kind(POLICY, render("admissionPolicy.enabled=true", *values))["spec"]
+    spec: dict[str, Any] = of_kind(POLICY, render("admissionPolicy.enabled=true", *values))["spec"]
+    return spec
 
 
 @needs_helm

@@ -79,7 +79,7 @@ def launch(*words: str) -> object:
         "args": ["--model=org/target", f"--speculative-config={config}"],
         "resources": {"limits": {"nvidia.com/gpu": 1}},
     }
-    container["args"] = [*container["args"], *words]  # type: ignore[misc]
+    container["args"] = [*container["args"], *words]
     pod = {"kind": "Pod", "metadata": {"name": "chat"}, "spec": {"containers": [container]}}
     try:
         (found,) = inject(json.dumps(pod), Injection(image=IMAGE))

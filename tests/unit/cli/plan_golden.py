@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from outrider.cli.main import app
 from outrider.sizing.tasks import Task

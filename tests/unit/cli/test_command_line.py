@@ -8,10 +8,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 import typer
 import yaml
+from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 from outrider import __version__
@@ -33,10 +33,12 @@ PLAIN = {"run", "crd", "import", "inject", "render", "version"}
 OF_A_CLUSTER = ["explain", "status", "doctor", "bench", "sweep", "verify"]
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
+def commands() -> Iterator[tuple[str, TyperCommand]]:
     group = typer.main.get_command(app)
-    assert isinstance(group, click.Group) or hasattr(group, "commands")
-    yield from group.commands.items()
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
+        assert isinstance(command, TyperCommand)
+        yield name, command
 
 
 NAMES = [name for name, _ in commands()]

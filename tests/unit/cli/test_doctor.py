@@ -25,14 +25,13 @@ from outrider.cli.doctor.evidence import (
     Operator,
     Right,
     Target,
-    Unseen,
 )
-from outrider.cli.doctor.findings import Finding, Level
+from outrider.cli.doctor.findings import Finding, Level, Unseen
 from outrider.cli.doctor.reading import OF_THE_OPERATOR
 from outrider.cli.main import app
 from outrider.cluster.installation import Claim, Installation
 from outrider.cluster.shards import Shard
-from outrider.controller.settings import Settings
+from outrider.controller.settings import LeaderElection, Settings
 from tests.unit.cli.doctor_places import A_PLACE
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
 from tests.unit.controller.factories import a_raw_model
@@ -105,7 +104,13 @@ def test_nothing_is_to_be_done_where_all_is_well() -> None:
             "upgrade the chart",
         ),
         (
-            {"operators": (Operator("o", "outrider", __version__, 0, 1, Settings(leader_election="off")),)},
+            {
+                "operators": (
+                    Operator(
+                        "o", "outrider", __version__, 0, 1, Settings(leader_election=LeaderElection.OFF)
+                    ),
+                )
+            },
             Level.BAD,
             "o/outrider: 0 of 1 pod ready",
             "kubectl describe pods -n o",
@@ -217,7 +222,8 @@ def test_each_trouble_is_told_with_what_to_do(
     [field.name for field in fields(Evidence) if field.name != "now"],
 )
 def test_what_may_not_be_looked_at_is_said_and_is_no_trouble(part: str) -> None:
-    found = not_fine(replace(WELL, **{part: Unseen("nodes is forbidden")}))
+    change: dict[str, Any] = {part: Unseen("nodes is forbidden")}
+    found = not_fine(replace(WELL, **change))
     assert [each.level for each in found] == [Level.UNSEEN]
     assert found[0].message == "not read: nodes is forbidden"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.main import app

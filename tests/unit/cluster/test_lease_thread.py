@@ -66,7 +66,7 @@ async def a_leader(server: LeaseServer) -> AsyncIterator[tuple[LeadershipElsewhe
             running.cancel()
             await asyncio.wait([running])
             if thread.runs:
-                await thread.run(api.close())
+                await thread.run(api.close())  # type: ignore[no-untyped-call]
 
 
 def compute(seconds: float) -> None:

@@ -63,7 +63,7 @@ def test_what_was_read_is_not_changed_afterwards() -> None:
     pod = Pod.model_validate({"metadata": {"name": "a"}})
 
     with pytest.raises(ValueError, match="frozen"):
-        pod.metadata.name = "b"  # type: ignore[misc]
+        pod.metadata.name = "b"
 
 
 def test_a_container_that_runs_again_still_tells_of_its_last_end() -> None:

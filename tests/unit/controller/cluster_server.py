@@ -210,7 +210,7 @@ async def a_connection(server: ClusterServer, user: str = "somebody") -> AsyncIt
     try:
         yield api
     finally:
-        await api.close()
+        await api.close()  # type: ignore[no-untyped-call]
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -33,9 +33,13 @@ texts = (
     odd_texts | st.text(max_size=20) | st.sampled_from(["true", "8:3,*:0", "1:1," * 70 + "*:0", "9:1,8:1"])
 )
 moments = texts | st.sampled_from(["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
-annotations = st.fixed_dictionaries({}, optional={PAUSED: texts, OVERRIDE: texts, OVERRIDE_UNTIL: moments})
 metadata = st.fixed_dictionaries(
-    {"annotations": annotations}, optional={"labels": st.just({MODEL_LABEL: "other"})}
+    {
+        "annotations": st.fixed_dictionaries(
+            {}, optional={PAUSED: texts, OVERRIDE: texts, OVERRIDE_UNTIL: moments}
+        )
+    },
+    optional={"labels": st.just({MODEL_LABEL: "other"})},
 )
 numeric = st.sampled_from(
     ["max-num-seqs", "max-num-batched-tokens", "max_num_batched_tokens", "shutdown-timeout"]

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from outrider.controller import cpu_budget
 from outrider.controller.cpu_budget import CpuBudget, Metered, Overspent
 
 
@@ -44,7 +43,7 @@ class Cpu:
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch) -> Cpu:
     found = Cpu()
-    monkeypatch.setattr(cpu_budget.time, "thread_time", found.thread_time)
+    monkeypatch.setattr(time, "thread_time", found.thread_time)
     return found
 
 

@@ -64,7 +64,7 @@ async def test_older_pods_go_on_while_another_revision_is_downloaded() -> None:
     place = await begun()
     await place.downloads(done={"model": TARGET})
     await place.passes()
-    spec = {"model": {**HUB, "revision": "v2"}, "cache": {"size": "20Gi"}}
+    spec: dict[str, Any] = {"model": {**HUB, "revision": "v2"}, "cache": {"size": "20Gi"}}
     status = place.cluster.status["m"]
     place.store.models.put(a_raw_model(version=5_000, generation=2, status=status, **spec))
     await place.passes()

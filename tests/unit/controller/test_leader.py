@@ -50,7 +50,7 @@ class QuietWatch(ClusterWatch):
         type(self).urgent = staticmethod(urgent)
         type(self).periods = []
 
-    async def watch_forever(self, _: object) -> None:
+    async def watch_forever(self, *_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
     async def read_all_forever(self, period_seconds: float) -> None:
@@ -192,7 +192,7 @@ async def test_engines_keep_what_they_hold_before_anything_is_reconciled(
         reconciled.append(engine.puts)
         return None
 
-    monkeypatch.setattr(leader.Reconciler, "reconcile", reconcile)
+    monkeypatch.setattr(Reconciler, "reconcile", reconcile)
     engine = FakeEngine(source="Pushed", term=6)
     status = {"speculation": {"state": "Active", "schedule": [{"numSpeculativeTokens": 5}]}}
     async with serving(engine) as engines, a_server() as server:
@@ -252,7 +252,7 @@ async def test_models_that_still_wait_when_a_reign_ends_are_no_longer_counted(
     async def never_ends(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(leader.Reconciler, "reconcile", never_ends)
+    monkeypatch.setattr(Reconciler, "reconcile", never_ends)
     one_at_a_time = Settings(reconcile_concurrency=1)
     async with a_server() as server:
         server.add(MODELS, a_raw_model("n", uid="uid-n"))
@@ -271,7 +271,7 @@ async def test_models_whose_passes_hang_leave_slots_to_other_namespaces(
         if key.namespace == "hangs":
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(leader.Reconciler, "reconcile", hangs_in_one_namespace)
+    monkeypatch.setattr(Reconciler, "reconcile", hangs_in_one_namespace)
     async with a_cluster_server() as server:
         for name in "abcd":
             server.add(MODELS, a_raw_model(name, namespace="hangs", uid=f"uid-{name}"))
@@ -511,7 +511,7 @@ async def test_the_span_of_a_reconcile_that_fails_has_the_type_of_the_error_and_
     async def fail(*_: object) -> float | None:
         raise LookupError("words of somebody else")
 
-    monkeypatch.setattr(leader.Reconciler, "reconcile", fail)
+    monkeypatch.setattr(Reconciler, "reconcile", fail)
     spans = Spans()
     async with a_server() as server:
         with spans.traced() as traces:

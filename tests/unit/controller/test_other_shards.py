@@ -11,8 +11,8 @@ import pytest
 from outrider.cluster.errors import ClusterError
 from outrider.cluster.installation import Claim, Installation
 from outrider.cluster.shards import Shard
-from outrider.controller import other_shards
 from outrider.controller.other_shards import NotListed, OtherShards
+from outrider.controller.sightings import Sightings
 from outrider.controller.stored import Key
 from tests.unit.cluster.installations import an_installation
 
@@ -58,9 +58,7 @@ class Process:
 @pytest.fixture(autouse=True)
 def _held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Lease with a holder is renewed in time."""
-    monkeypatch.setattr(
-        other_shards.Sightings, "alive", lambda _, seen, **__: [each for each in seen if each.holder]
-    )
+    monkeypatch.setattr(Sightings, "alive", lambda _, seen, **__: [each for each in seen if each.holder])
 
 
 @pytest.mark.parametrize(("first", "second"), [((1, 1), (2, 2)), ((2, 2), (1, 1)), ((1, 2), (3, 4))])

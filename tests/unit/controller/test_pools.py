@@ -13,7 +13,7 @@ from tests.unit.controller.factories import a_raw_model
 from tests.unit.controller.place import KEY, Place
 
 PATH = INFERENCE_POOLS.path("default", "m")
-ASKED = {"inferencePool": {"endpointPicker": {"service": "m-epp"}}}
+ASKED: dict[str, Any] = {"inferencePool": {"endpointPicker": {"service": "m-epp"}}}
 
 
 def a_place(*, kind: bool = True, picker: bool = True, **spec: Any) -> Place:

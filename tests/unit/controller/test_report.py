@@ -49,7 +49,8 @@ def status(statements: tuple[ConditionUpdate, ...]) -> Status:
 
 
 def since(part: dict[str, Any], kind: str) -> str:
-    return next(entry["lastTransitionTime"] for entry in part["conditions"] if entry["type"] == kind)
+    found: str = next(entry["lastTransitionTime"] for entry in part["conditions"] if entry["type"] == kind)
+    return found
 
 
 def told(before: Status, statements: tuple[ConditionUpdate, ...]) -> list[EventReason]:

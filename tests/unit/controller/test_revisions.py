@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from outrider.api.launch import NO_DRAFTER, Launch
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.objects import Pod
@@ -14,7 +16,7 @@ KEY = Key("default", "m")
 SETTINGS = PlanSettings()
 
 
-def a_model(**spec: object) -> SpeculativeModel:
+def a_model(**spec: Any) -> SpeculativeModel:
     return SpeculativeModel.model_validate(a_raw_model(**spec))
 
 

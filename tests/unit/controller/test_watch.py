@@ -359,7 +359,7 @@ async def test_full_reads_go_on_whatever_one_of_them_raised_and_the_log_says_so(
             self, resource: Resource, _: object, keep: Callable[[object], object], **__: object
         ) -> tuple[list[object], int]:
             if self.fails is not None:
-                self.fails, raised = None, self.fails
+                raised, self.fails = self.fails, None
                 raise raised
             return [keep(a_raw_model())] if resource == MODELS else [], 7
 
@@ -527,7 +527,7 @@ async def test_the_end_of_kopf_ends_the_thread_that_it_logged_in_on(monkeypatch:
 
 def test_kopf_writes_nothing_and_ends_no_process() -> None:
     settings = kopf.OperatorSettings()
-    kopf_operator.configure(settings)
+    kopf_operator.configure(settings)  # type: ignore[call-arg]
 
     assert (settings.posting.enabled, settings.scanning.disabled) == (False, True)
     assert settings.process.ultimate_exiting_timeout is None

@@ -36,7 +36,7 @@ def text_of(place: str) -> str:
 
 def navigation() -> list[str]:
     """Pages as mkdocs.yml and the hooks name them."""
-    return list(_leaves(yaml.safe_load(text_of("mkdocs.yml"))["nav"])) + HOOKS.decision_pages()
+    return [*_leaves(yaml.safe_load(text_of("mkdocs.yml"))["nav"]), *HOOKS.decision_pages()]
 
 
 def _leaves(part: object) -> Iterator[str]:

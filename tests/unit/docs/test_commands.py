@@ -9,19 +9,20 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
 import yaml
+from typer.core import TyperCommand
 
-from outrider.api import annotations
+from outrider.api import annotations  # type: ignore[assignment]
 from outrider.api.conditions import ConditionType
 from outrider.cli.main import app
 from tests.unit.docs.pages import PLACES, ROOT, Block, blocks, text_of
 from tests.unit.docs.shell import CHECKED, TAKEN_AS_THEY_ARE, commands, is_shell
 
-PROGRAM = typer.main.get_command(app)
+PROGRAM: Any = typer.main.get_command(app)
 USAGE_ERROR = typer.BadParameter.__mro__[1]
 BLOCKS = [block for place in PLACES for block in blocks(place) if is_shell(block) and not block.untested]
 ANNOTATIONS = {value for value in vars(annotations).values() if isinstance(value, str) and "/" in value}
@@ -29,14 +30,14 @@ TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text()
 VALUES = yaml.safe_load((ROOT / "charts" / "outrider" / "values.yaml").read_text())
 
 
-def subcommand(name: str) -> click.Command:
+def subcommand(name: str) -> TyperCommand:
     found = getattr(PROGRAM, "commands", {}).get(name)
     assert found is not None, f"outrider has no command {name}"
-    command: click.Command = found
+    command: TyperCommand = found
     return command
 
 
-def options(command: click.Command) -> set[str]:
+def options(command: TyperCommand) -> set[str]:
     return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
 
 

@@ -43,7 +43,7 @@ def recorded(name: str) -> dict[str, Any]:
     return found
 
 
-def twin(status: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def twin(status: dict[str, Any] | None = None) -> dict[str, Any]:
     raw = a_raw_model("twin", status=status or recorded("twin")["status"])
     raw["metadata"]["namespace"] = "trial"
     return raw

@@ -75,7 +75,7 @@ async def test_a_pod_says_which_k_failed_its_self_test(engines: EngineClient) ->
     refusing, willing = FakeEngine("a", failed=frozenset({1})), FakeEngine("b", failed=frozenset({5}))
     async with serving(refusing, willing) as pods:
         report = await push_to_all(engines, pods, PUSH)
-    assert [outcome.failed_k for outcome in report.outcomes] == [{1}, {5}]
+    assert [outcome.failed_k for outcome in report.outcomes] == [frozenset({1}), frozenset({5})]
     assert str(report).endswith("; a: K=1 failed the self-test; b: K=5 failed the self-test")
 
 

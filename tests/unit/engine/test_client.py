@@ -23,8 +23,9 @@ from outrider.engine.errors import (
     SignatureRefused,
     StaleTerm,
 )
-from outrider.engine.state import EngineState, Source
+from outrider.engine.state import EngineState
 from outrider_protocol.control_api import Fence, ProbeOrder, Push, Slice
+from outrider_protocol.engine_state import Source
 from outrider_protocol.schedule import Schedule
 from tests.unit.engine.fake_engine import KEY, FakeEngine, an_address, serving
 from tests.unit.transport.played import played
@@ -477,7 +478,7 @@ async def test_the_self_test_names_the_k_that_failed(client: EngineClient) -> No
     async with serving(FakeEngine(failed=frozenset({5}))) as [pod]:
         state = await client.state(pod.address)
     assert state.self_test is not None
-    assert (state.self_test.state, state.failed_k) == ("Failed", {5})
+    assert (state.self_test.state, state.failed_k) == ("Failed", frozenset({5}))
 
 
 async def test_a_plugin_without_a_self_test_failed_none(client: EngineClient) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from outrider_engine.counting.measure import MAX_WAITING, Backlog
 
 
@@ -39,7 +42,8 @@ def test_a_fault_is_told_and_drops_what_waited_behind_it() -> None:
     done: list[int] = []
     told: list[Exception] = []
     backlog = Backlog(failed=told.append)
-    for work in (lambda: done.append(1), lambda: done[9], lambda: done.append(2)):
+    works: list[Callable[[], Any]] = [lambda: done.append(1), lambda: done[9], lambda: done.append(2)]
+    for work in works:
         backlog.put(work)
     backlog.work_off()
     backlog.work_off()

@@ -629,7 +629,8 @@ def test_vllm_says_what_a_drafter_cannot_catch_up_on(
 ) -> None:
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.32.0"))
     config = some_config(speculative_config=a_speculation(draft_model_config=a_drafter(**drafter)))
-    assert facts_of(config) == replace(facts_of(some_config()), **{changed: True})
+    change: dict[str, Any] = {changed: True}
+    assert facts_of(config) == replace(facts_of(some_config()), **change)
 
 
 @pytest.mark.parametrize("name", ["is_hybrid", "is_attention_free", "has_inner_state"])

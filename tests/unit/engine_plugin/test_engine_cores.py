@@ -164,7 +164,8 @@ async def test_a_client_that_cannot_ask_all_asks_its_one_engine() -> None:
 
 async def test_probes_and_measuring_reach_the_engine_by_their_own_calls() -> None:
     engine_core = FakeEngineCore(a_state())
-    await cores(engine_core).change(START_PROBE, {"id": "p1"})
+    probe: dict[str, object] = {"id": "p1"}
+    await cores(engine_core).change(START_PROBE, probe)
     await cores(engine_core).change(PUT_MEASURING, True)
     assert engine_core.calls == [(START_PROBE.name, {"id": "p1"}), (PUT_MEASURING.name, True)]
 
@@ -182,7 +183,8 @@ async def test_a_call_that_a_dying_engine_leaves_unanswered_is_refused() -> None
 
 async def test_an_engine_that_takes_its_time_is_waited_for() -> None:
     slow = SilentEngineCore(seconds=0.1)
-    assert await EngineCores(a_client(slow), death_seconds=0.01).change(PUT_SCHEDULE, PUSH) == {}
+    answer: Any = await EngineCores(a_client(slow), death_seconds=0.01).change(PUT_SCHEDULE, PUSH)
+    assert answer == {}
 
 
 async def test_no_token_of_a_failing_call_reaches_the_answer(caplog: pytest.LogCaptureFixture) -> None:

@@ -75,7 +75,7 @@ def kept(engine: Engine, *names: str, drafts: int = 3) -> dict[str, int]:
     ids=lambda value: ",".join(value),
 )
 def test_a_rule_limits_the_requests_that_meet_all_of_its_condition(
-    file: Path, when: Mapping[str, Any], met: Mapping[str, object], missed: Mapping[str, object]
+    file: Path, when: Mapping[str, Any], met: Mapping[str, Any], missed: Mapping[str, Any]
 ) -> None:
     write(file, LimitRule("one", 1, LimitCondition(**when)))
     engine = an_engine()

@@ -61,6 +61,7 @@ def read(value: object) -> Schedule | Reason:
 def test_json_that_is_read_as_a_table_reads_back_as_the_same(value: object) -> None:
     table = read(value)
     assume(isinstance(table, Schedule))
+    assert isinstance(table, Schedule)
     assert read(table.to_wire()) == table
 
 

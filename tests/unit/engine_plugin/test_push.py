@@ -57,6 +57,7 @@ def test_no_older_pair_ever_wins(history: list[tuple[Push, float]], late: Push) 
 def test_one_pair_never_stands_for_two_tables(history: list[tuple[Push, float]], again: Push) -> None:
     control, now = after(history)
     assume(control.last_push is not None)
+    assert control.last_push is not None
     later = accepted(control, replace(again, fence=control.last_push.fence), now=now)
     assert later.last_push is not None
     assert later.last_push.schedule == control.last_push.schedule

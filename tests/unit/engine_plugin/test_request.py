@@ -58,6 +58,7 @@ def nearly_pushes(draw: st.DrawFn) -> bytes:
 def test_bytes_that_are_read_as_a_push_read_back_as_the_same(body: bytes) -> None:
     push = read(body)
     assume(isinstance(push, Push))
+    assert isinstance(push, Push)
     assert read(json.dumps(push.to_wire()).encode()) == push
 
 

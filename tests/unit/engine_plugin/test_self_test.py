@@ -63,7 +63,7 @@ def test_only_one_front_end_runs_it() -> None:
 def test_an_engine_that_cannot_be_tuned_skips_it_and_says_why() -> None:
     skipped, trials = SelfTest().begun(frozenset(), obstacle="no speculation", now=10.0)
     assert trials == []
-    assert skipped.to_wire() == {"state": "Skipped", "detail": "no speculation", "failedK": []}
+    assert dict(skipped.to_wire()) == {"state": "Skipped", "detail": "no speculation", "failedK": []}
 
 
 def test_a_trial_goes_from_the_smallest_k_to_its_own_and_back() -> None:
@@ -88,7 +88,7 @@ def test_it_passes_when_every_trial_does() -> None:
 def test_a_fault_fails_its_k_and_no_other() -> None:
     self_test = tried(tried(tried(begun(), 0), 3, fault="RuntimeError: draft"), 5)
     closed = self_test.closed(None, now=11.0)
-    assert (closed.state, closed.failed) == (SelfTestState.FAILED, {3})
+    assert (closed.state, closed.failed) == (SelfTestState.FAILED, frozenset({3}))
     assert "K=3: RuntimeError: draft" in closed.to_wire()["detail"]
     assert closed.to_wire()["failedK"] == [3]
 
@@ -106,7 +106,7 @@ def test_an_engine_that_does_not_come_back_fails() -> None:
 def test_other_greedy_tokens_fail_their_k() -> None:
     self_test = tried(tried(tried(begun(), 0), 3, tokens=(1, 2, 9, 9)), 5)
     closed = self_test.closed(None, now=11.0)
-    assert (closed.state, closed.failed) == (SelfTestState.FAILED, {3})
+    assert (closed.state, closed.failed) == (SelfTestState.FAILED, frozenset({3}))
     assert "K=3: its greedy tokens differ from 2 on from those with K=0" in closed.to_wire()["detail"]
 
 

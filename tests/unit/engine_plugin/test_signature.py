@@ -15,12 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.engine import signing
 from outrider.engine.signing import SigningKey
-from outrider_engine.control import signature
 from outrider_engine.control.signature import Gate
 from outrider_engine.http.request import MAX_BODY_BYTES, read_signed
-from outrider_protocol.control_api import Reason, Refusal
+from outrider_protocol.control_api import Reason, Refusal, signed_bytes
 from outrider_protocol.environment import POD_UID_VARIABLE, PUBLIC_KEY_FILE_VARIABLE
 from tests.unit.engine_plugin.factories import a_push
 
@@ -232,23 +230,15 @@ tricky = st.tuples(looks_like_fields, looks_like_fields, looks_like_fields, st.b
 def test_no_two_requests_have_the_same_bytes(
     one: tuple[str, str, str, bytes], other: tuple[str, str, str, bytes]
 ) -> None:
-    assert (plugin_bytes(*one) == plugin_bytes(*other)) == (one == other)
+    assert (bytes_of(*one) == bytes_of(*other)) == (one == other)
 
 
-@given(st.one_of(fields, tricky))
-def test_operator_and_plugin_write_the_same_bytes(request_: tuple[str, str, str, bytes]) -> None:
-    method, path, pod_uid, body = request_
-    operators = signing.signed_bytes(method=method, path=path, pod_uid=pod_uid, body=body)
-    assert operators == plugin_bytes(*request_)
-    assert signing.SCHEME == signature.SCHEME
-
-
-def plugin_bytes(method: str, path: str, pod_uid: str, body: bytes) -> bytes:
-    return signature.signed_bytes(method=method, path=path, pod_uid=pod_uid, body=body)
+def bytes_of(method: str, path: str, pod_uid: str, body: bytes) -> bytes:
+    return signed_bytes(method=method, path=path, pod_uid=pod_uid, body=body)
 
 
 def test_the_bytes_are_those_of_the_reference() -> None:
     digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    assert plugin_bytes("GET", "/outrider/v1/state", "u-1", b"") == (
+    assert bytes_of("GET", "/outrider/v1/state", "u-1", b"") == (
         f"18:outrider-control-1,3:GET,18:/outrider/v1/state,3:u-1,64:{digest},".encode()
     )

@@ -12,9 +12,9 @@ import pytest
 
 from outrider_engine.idle_drafter.drafter_skip import SKIP, DrafterOrder
 from outrider_engine.idle_drafter.hidden_state_cache import HiddenStateCache
-from outrider_engine.vllm_adapter import v2_drafter
 from outrider_engine.vllm_adapter.drafter_fault import FAULT
 from outrider_engine.vllm_adapter.scheduler import ORDER
+from outrider_engine.vllm_adapter.v2_backfill import Backfill
 from outrider_engine.vllm_adapter.v2_drafter import attach
 
 CONFIGURED = 5
@@ -86,7 +86,7 @@ class Worker:
             passes.append("missed")
 
         attach(Runner, *kinds)
-        monkeypatch.setattr(v2_drafter.Backfill, "catch_up", catch_up)
+        monkeypatch.setattr(Backfill, "catch_up", catch_up)
         self.runner = Runner()
 
     def step(self, order: DrafterOrder | None, *, k: int) -> object:

@@ -79,6 +79,6 @@ def test_a_v2_runner_of_another_shape_serves_without_the_part(
 
 def test_attaching_twice_wraps_once() -> None:
     worker_class = a_worker_class()
-    before = worker_class.__init__
+    before = worker_class.__init__  # type: ignore[misc]
     worker.attach(worker_class)
-    assert worker_class.__init__ is before
+    assert worker_class.__init__ is before  # type: ignore[misc]

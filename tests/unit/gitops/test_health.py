@@ -64,7 +64,7 @@ def in_flux(model: dict[str, Any]) -> set[str]:
     return {
         name
         for name in ("inProgress", "failed", "current")
-        if environment.program(environment.compile(check[name])).evaluate(values)
+        if environment.program(environment.compile(check[name])).evaluate(values)  # type: ignore[arg-type]
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def a_fleet(
 
 
 def a_step(**changes: float) -> StepTime:
-    values = {
+    values: dict[str, Any] = {
         "fixed": 0.02,
         "per_kv_token": 5e-8,
         "per_token": 6e-4,

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from outrider.cli.main import app
 from tests.unit.lab.factories import VISIBLE, a_file

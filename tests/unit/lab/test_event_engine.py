@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.performance.accepted_tokens import gain_of
 from outrider_lab.engines.event_engine import EnginePod, Limits
-from outrider_lab.traffic.acceptance import Acceptances, gain_of
+from outrider_lab.traffic.acceptance import Acceptances
 from outrider_lab.traffic.requests import ALIKE, Source, Trace, Traffic
 from outrider_protocol.schedule import Row, Schedule
 from tests.unit.lab.factories import CODE, EDGES, a_step, closed, opened

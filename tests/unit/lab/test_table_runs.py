@@ -88,6 +88,7 @@ def test_with_a_step_time_profile_the_schedule_alone_has_less_regret_and_needs_f
 def test_with_a_step_time_profile_both_loops_need_no_calibration() -> None:
     mapped = run_table(TABLES["a40_7b"], "outrider", Setting(map_errors=MapErrors(0.03)))[1]
     assert mapped.calibration_seconds < 0.5 * unmapped().calibration_seconds
+    assert mapped.regret is not None
     assert mapped.regret < 0.003
 
 

@@ -26,7 +26,7 @@ def a_launch(
     """target, drafter: what their config.json say, where they were downloaded."""
     engine = {"version": version, "image": "engine:1", "args": args or {}, **spec.pop("engine", {})}
     weights = HEAD if method in ("eagle3", "draft_model", "dflash") else {}
-    cache = {} if target is None and drafter is None else {"cache": CACHE}
+    cache: dict[str, Any] = {} if target is None and drafter is None else {"cache": CACHE}
     model = a_model(
         uri=uri, method=method, speculation={**weights, **(speculation or {})}, engine=engine, **cache, **spec
     )

@@ -33,7 +33,7 @@ def refusal(method: str = "eagle3", **spec: Any) -> str:
     return message
 
 
-def engine(**fields: object) -> dict[str, object]:
+def engine(**fields: object) -> dict[str, Any]:
     return {"engine": {"image": "engine:1", **fields}}
 
 

@@ -143,7 +143,7 @@ def test_other_launches_are_not_advised(model: SpeculativeModel) -> None:
     assert advised(model) == ""
 
 
-SHORT = {"drafter": {"longest_context": 4096}, "target": {"longest_context": 32768}}
+SHORT: dict[str, Any] = {"drafter": {"longest_context": 4096}, "target": {"longest_context": 32768}}
 
 
 def test_a_context_that_0_33_cuts_to_the_drafters_is_told_on_v2_only() -> None:

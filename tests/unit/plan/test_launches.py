@@ -113,7 +113,7 @@ def test_a_stock_engine_sees_nothing_of_outrider() -> None:
 def test_a_stock_engine_cannot_be_drained_so_its_pod_waits_before_it_ends() -> None:
     """Longer than endpoints take to forget it, and than vLLM keeps an idle connection open."""
     found = planned(tuned(ROLLOUT))
-    engine = engine_container(found)
+    engine: Any = engine_container(found)
 
     assert engine["lifecycle"]["preStop"] == {"sleep": {"seconds": 15}}
     assert engine["readinessProbe"]["httpGet"]["path"] == "/health"
@@ -123,8 +123,7 @@ def test_a_stock_engine_cannot_be_drained_so_its_pod_waits_before_it_ends() -> N
 def test_a_canary_is_drained_as_its_replicas_are() -> None:
     replica, canary = (
         child["spec"]["template"]["spec"]["containers"][0]
-        for child in planned(tuned(ALLOWED), CANARY, replicas=2).children
-        if child["kind"] == "Deployment"
+        for child in deployments(planned(tuned(ALLOWED), CANARY, replicas=2))
     )
     assert canary["lifecycle"] == replica["lifecycle"]
     assert "exec" in canary["lifecycle"]["preStop"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ IMAGE = {"image": "engine:1"}
 
 
 def live(
-    method: Method, *, version: str = "0.33.0", runner: str | None = None, **spec: object
+    method: Method, *, version: str = "0.33.0", runner: str | None = None, **spec: Any
 ) -> SpeculativeModel:
     weights = {"drafter": {"uri": "hf://org/drafter"}} if TRAITS[method].drafter is Drafter.REQUIRED else {}
     speculation = {**weights, "candidates": [0, 1, 5]}
@@ -127,7 +128,11 @@ def test_n_gram_has_the_name_with_which_v2_schedules_asynchronously(
     model = a_model(method="ngram", speculation=speculation, engine={"version": version, **IMAGE})
     config = json.loads(flag(a_plan(model), "--speculative-config") or "{}")
     assert config["method"] == name
-    for other in ({"engine": {"version": version, **IMAGE, "modelRunner": "V1"}}, {"resources": CPU}):
+    others: tuple[dict[str, Any], ...] = (
+        {"engine": {"version": version, **IMAGE, "modelRunner": "V1"}},
+        {"resources": CPU},
+    )
+    for other in others:
         shown = a_plan(
             a_model(method="ngram", speculation=speculation, **{"engine": model.spec.engine, **other})
         )

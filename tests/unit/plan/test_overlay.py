@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.plan.overlay import merge
@@ -17,7 +18,7 @@ objects = st.recursive(
 
 
 def a_container(**fields: object) -> Json:
-    return {"containers": [{"name": "engine", **fields}]}  # type: ignore[dict-item,return-value]
+    return {"containers": [{"name": "engine", **fields}]}  # type: ignore[dict-item]
 
 
 def test_objects_merge_field_by_field() -> None:
@@ -29,9 +30,9 @@ def test_null_deletes_a_field() -> None:
 
 
 @pytest.mark.parametrize("value", [1000, "a", {"b": 1}, [1], [{"name": "a"}]])
-def test_a_field_is_deleted_by_what_kubectl_apply_does_not_drop(value: object) -> None:
+def test_a_field_is_deleted_by_what_kubectl_apply_does_not_drop(value: JsonValue) -> None:
     """It drops nulls on the client, and would keep the field."""
-    base = {"kept": True, "env": value, "gone": value}
+    base: Json = {"kept": True, "env": value, "gone": value}
     assert merge(base, {"gone": {"$patch": "delete"}, "env": {"$patch": "delete"}}) == {"kept": True}
     assert merge({}, {"new": {"gone": {"$patch": "delete"}}}) == {"new": {}}
 
@@ -42,7 +43,7 @@ def test_containers_merge_by_name() -> None:
 
 
 def test_one_handler_takes_the_place_of_another() -> None:
-    planned = {
+    planned: Json = {
         "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}, "postStart": {"sleep": {"seconds": 1}}}
     }
     merged = merge(planned, {"lifecycle": {"preStop": {"sleep": {"seconds": 9}}}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from outrider.api.reasons import DegradedReason
@@ -13,8 +15,8 @@ HEAD = {"drafter": {"uri": "hf://org/drafter"}}
 ONE_K = {"candidates": [5], "tuning": {"mode": "Off"}}
 
 
-def refusal(method: str, version: str, **spec: object) -> str | None:
-    speculation = {**(HEAD if method in ("eagle3", "dspark") else {}), **spec.pop("speculation", {})}  # type: ignore[dict-item]
+def refusal(method: str, version: str, **spec: Any) -> str | None:
+    speculation = {**(HEAD if method in ("eagle3", "dspark") else {}), **spec.pop("speculation", {})}
     engine = {"version": version, "image": "engine:1"}
     model = a_model(method=method, speculation=speculation, engine=engine, parallelism=STAGES, **spec)
     problems = a_plan(model).problems

@@ -309,22 +309,24 @@ def test_a_flag_of_the_user_replaces_a_default() -> None:
 def test_requests_may_end_before_a_stopping_pod_is_killed(args: dict[str, object]) -> None:
     """The drain before SIGTERM gives them their time; beyond it the grace covers the engine's end."""
     found = a_plan(a_model(engine={"args": args}))
-    command = engine_container(found)["lifecycle"]["preStop"]["exec"]["command"]
+    container: Any = engine_container(found)
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
     drain = int(command[command.index("--at-most") + 1])
     grace = pod_spec(found)["terminationGracePeriodSeconds"]
+    assert isinstance(grace, int)
     assert drain - int(flag(found, "--shutdown-timeout") or 0) == 30
     assert grace - drain == 10
 
 
 def test_a_stopping_pod_drains_the_port_that_it_serves_on() -> None:
-    found = engine_container(a_plan(a_model(engine={"port": 9000})))
+    found: Any = engine_container(a_plan(a_model(engine={"port": 9000})))
     command = found["lifecycle"]["preStop"]["exec"]["command"]
     assert command[:3] == ["python3", "-m", "outrider_engine.drain"]
     assert command[3:] == ["--port", "9000", "--at-least", "5", "--at-most", "80"]
 
 
 def test_a_draining_pod_fails_its_readiness_and_no_other_probe() -> None:
-    found = engine_container(a_plan(a_model()))
+    found: Any = engine_container(a_plan(a_model()))
     paths = {kind: found[kind]["httpGet"]["path"] for kind in found if kind.endswith("Probe")}
     readiness = f"{READINESS[0]}?{READINESS[1].decode()}"
     assert paths == {"startupProbe": "/health", "readinessProbe": readiness, "livenessProbe": "/health"}
@@ -486,7 +488,8 @@ def test_pull_secrets_of_the_operator_reach_the_pod() -> None:
 
 @pytest.mark.parametrize("cache", [None, {"size": "50Gi"}])
 def test_no_pod_names_a_user_where_the_platform_assigns_them(cache: dict[str, str] | None) -> None:
-    model = a_model(**({} if cache is None else {"cache": cache}))
+    changes: dict[str, Any] = {} if cache is None else {"cache": cache}
+    model = a_model(**changes)
     planned = a_plan(model, settings=PlanSettings(fixed_user=False))
     text = json.dumps(list(planned.children))
     assert "runAsNonRoot" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -86,7 +87,7 @@ def test_suffix_decoding_has_a_length_of_its_own() -> None:
 
 
 def test_a_dspark_head_has_a_length_of_its_own_from_the_release_that_reads_it() -> None:
-    head = {"drafter": {"uri": "hf://deepseek-ai/dspark_qwen3_8b_block7"}}
+    head: dict[str, Any] = {"drafter": {"uri": "hf://deepseek-ai/dspark_qwen3_8b_block7"}}
     assert launched(planned("dspark", **head)) == {
         "method": "dspark",
         "model": "deepseek-ai/dspark_qwen3_8b_block7",

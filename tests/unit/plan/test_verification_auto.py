@@ -37,7 +37,9 @@ def adaptive(result: Plan) -> dict[str, bool]:
     for child in result.children:
         if child["kind"] == "Deployment":
             text = flag(replace(result, children=(child,)), "--speculative-config")
-            found[child["metadata"]["name"]] = json.loads(text or "{}").get(KEY, False)
+            metadata = child["metadata"]
+            assert isinstance(metadata, dict)
+            found[metadata["name"]] = json.loads(text or "{}").get(KEY, False)
     return found
 
 
@@ -65,14 +67,14 @@ def test_a_pod_names_its_launch_and_belongs_to_the_spec() -> None:
     result = plan(model, settings=PlanSettings(), keys=KEYS, order=LaunchOrder(ADAPTIVE))
     deployment = result.child("Deployment")
     assert deployment is not None
-    metadata: Any = deployment["spec"]["template"]["metadata"]  # type: ignore[index, call-overload]
+    metadata: Any = deployment["spec"]["template"]["metadata"]  # type: ignore[index]
     assert metadata["annotations"][ANNOTATION] == "adaptive"
     assert revision(model, ADAPTIVE, Role.REPLICA, settings=PlanSettings()) == result.revision
 
 
 @pytest.mark.parametrize("verification", ["Fixed", "Adaptive"])
 def test_only_auto_follows_such_an_order(verification: str) -> None:
-    changes = {"speculation": {"verification": verification}}
+    changes: dict[str, Any] = {"speculation": {"verification": verification}}
     ordered, own = (
         planned(order, **changes) for order in (LaunchOrder(ADAPTIVE, canary=Launch()), LaunchOrder())
     )

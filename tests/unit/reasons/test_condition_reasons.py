@@ -105,7 +105,7 @@ async def after(place: Place, *, passes: int = 1) -> Found:
 
 
 def stored(place: Place) -> Found:
-    said = [(ConditionType(kind).reasons, reason) for kind, reason in place.conditions.items()]
+    said = [(ConditionType(kind).reasons, reason) for kind, reason in place.conditions.items()]  # type: ignore[call-arg]
     return [known for reasons_of, reason in said for known in reasons_of if known == reason]
 
 
@@ -211,7 +211,7 @@ def of_target(change: Callable[[TargetPlace], object], *, wait: float = 0.0, **t
             await place.passes()
             place.waits(wait)
             await place.passes()
-        said = [(ConditionType(kind).reasons, reason) for kind, reason in place.conditions().items()]
+        said = [(ConditionType(kind).reasons, reason) for kind, reason in place.conditions().items()]  # type: ignore[call-arg]
         return [known for reasons_of, reason in said for known in reasons_of if known == reason]
 
     return scene
@@ -231,7 +231,7 @@ def unreadable(place: TargetPlace) -> None:
     place.cluster.refuses = from_status(403, "cannot get", retry_after=None)
 
 
-A_POOL = {"inferencePool": {"endpointPicker": {"service": "epp"}}}
+A_POOL: dict[str, Any] = {"inferencePool": {"endpointPicker": {"service": "epp"}}}
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
 
 RECONCILE: Sequence[tuple[ConditionReason, Scene]] = (
@@ -450,7 +450,7 @@ TUNE: Sequence[tuple[ConditionReason, Scene]] = (
     (
         TuningReason.INTERNAL_ERROR,
         lambda: [
-            TuningReason(condition.reason)
+            TuningReason(condition.reason)  # type: ignore[call-arg]
             for condition in failing(MODEL, RuntimeError("a defect"), TunerReport(), now=UNIX_NOW).conditions
         ],
     ),

@@ -14,6 +14,7 @@ from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide
 from tests.unit.tuning import guarded
 from tests.unit.tuning.factories import (
+    POLICY,
     Engine,
     a_cell,
     a_map,
@@ -24,7 +25,7 @@ from tests.unit.tuning.factories import (
     with_parts,
 )
 from tests.unit.tuning.golden import TICK, TRACES, Part
-from tests.unit.tuning.histories import POLICY, PROSE, a_pinned, a_settled
+from tests.unit.tuning.histories import PROSE, a_pinned, a_settled
 
 
 def traced(parts: Iterable[Part]) -> Iterable[Decision]:

@@ -42,8 +42,9 @@ def test_sglangs_own_image_starts_with_the_plugin_beside_it() -> None:
     result = planned()
     assert result.problems == ()
     assert engine_container(result)["image"] == "lmsysorg/sglang:v0.5.23"
-    (init,) = pod_spec(result)["initContainers"]  # type: ignore[misc]
-    assert init["image"] == PlanSettings().plugin_image  # type: ignore[index]
+    containers: Any = pod_spec(result)["initContainers"]
+    (init,) = containers
+    assert init["image"] == PlanSettings().plugin_image
     assert environment(result)["SGLANG_PLUGINS"] == "outrider"
 
 
@@ -73,7 +74,8 @@ def test_the_command_writes_the_configuration_and_gives_its_process_to_sglang(tm
     python = tmp_path / "python3"
     python.write_text('#!/bin/sh\nprintf "%s|" $$ "$@"\n')
     python.chmod(0o755)
-    shell, option, script, name = engine_container(planned())["command"]  # type: ignore[misc]
+    command: Any = engine_container(planned())["command"]
+    shell, option, script, name = command
     started = subprocess.Popen(
         [shell, option, str(script).replace(adaptive.FILE, str(file)), name, "--a b"],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", adaptive.VARIABLE: '{"1":{"candidate_steps":[0,"$x"]}}'},
@@ -153,7 +155,7 @@ def test_pods_of_several_nodes_meet_at_their_leader() -> None:
     group = result.child("LeaderWorkerSet")
     assert group is not None
     template = group["spec"]["leaderWorkerTemplate"]  # type: ignore[index]
-    leader, worker = (template[f"{role}Template"]["spec"]["containers"][0] for role in ("leader", "worker"))  # type: ignore[index]
+    leader, worker = (template[f"{role}Template"]["spec"]["containers"][0] for role in ("leader", "worker"))
     for container in (leader, worker):
         assert "--nnodes=2" in container["args"]
         assert "--node-rank=$(LWS_WORKER_INDEX)" in container["args"]

@@ -98,7 +98,7 @@ def test_with_a_cost_model_the_fast_loop_chooses_k() -> None:
 def test_a_follower_takes_the_lookup_of_the_leader_when_the_leader_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    distributed: Any = sys.modules["torch"].distributed  # type: ignore[attr-defined]
+    distributed: Any = sys.modules["torch"].distributed
     engine = Engine()
     monkeypatch.setattr(distributed, "is_initialized", lambda: True)
     distributed.get_world_size = lambda: 2
@@ -124,7 +124,7 @@ def test_an_order_reaches_no_code_of_sglang() -> None:
 
 
 def test_with_several_ranks_the_fast_loop_is_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
-    distributed: Any = sys.modules["torch"].distributed  # type: ignore[attr-defined]
+    distributed: Any = sys.modules["torch"].distributed
     monkeypatch.setattr(distributed, "is_initialized", lambda: True)
     distributed.get_world_size, distributed.get_rank = lambda: 2, lambda: 0
     state = Engine().ask(STATE)
@@ -224,7 +224,7 @@ def test_drafts_of_another_shape_than_a_chain_are_not_counted() -> None:
         ({"speculative_algorithm": None}, "without speculation"),
     ],
 )
-def test_a_launch_that_cannot_be_tuned_says_why(arguments: dict[str, object], why: str) -> None:
+def test_a_launch_that_cannot_be_tuned_says_why(arguments: dict[str, Any], why: str) -> None:
     engine = Engine(**arguments)
     assert why in reason(engine)
     with pytest.raises(Refusal) as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_no_more_streams_are_told_of_than_have_room() -> None:
         ({"acceptance": 0.3}, "0.4 accepted tokens"),
     ],
 )
-def test_what_the_guides_advise_against_is_told(changes: dict[str, object], words: str) -> None:
+def test_what_the_guides_advise_against_is_told(changes: dict[str, Any], words: str) -> None:
     assert any(words in warning for warning in forecast(a_question(**changes)).warnings)
 
 

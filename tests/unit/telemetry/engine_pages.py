@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import httpx
 
 from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
-from outrider.telemetry.series import PodKey, PodMetrics, Unreadable
+from outrider.telemetry.series import PodKey, PodMetrics, PodSeries, Unreadable
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
 from tests.unit.transport.played import played
 
@@ -45,6 +45,12 @@ def text(steps: float = 0, *, plugin: bool = True) -> Answer:
 def page(body: bytes, status: int = 200, **headers: str) -> Answer:
     """Not read before the source asks for it, as on the wire."""
     return lambda _: httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
+
+
+def readable(found: Mapping[PodKey, PodMetrics], pod: PodKey) -> PodSeries:
+    metrics = found[pod]
+    assert not isinstance(metrics, Unreadable), metrics
+    return metrics
 
 
 def usable(found: Mapping[PodKey, PodMetrics]) -> set[PodKey]:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from outrider.runtimes.metrics import MIXED, PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter
+from outrider.runtimes.metrics import MIXED, PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter, CellSeries
 from outrider.runtimes.vllm import metrics as names
-from outrider.telemetry.series import CellSeries, PodKey, PodSeries, Sample, SeriesKey
+from outrider.telemetry.series import PodKey, PodSeries, Sample, SeriesKey
 from outrider_engine.counting.measure import CellSums
 
 ALL_COUNTERS = (
@@ -127,7 +127,7 @@ class PluginCounters:
         new = dict(self.values)
         length = drafted if k is None else k
         requests = steps * batch
-        added = {
+        added: dict[tuple[str, int | None], float] = {
             (PLUGIN_CELLS[CellCounter.STEPS], None): steps,
             (PLUGIN_CELLS[CellCounter.SECONDS], None): steps * step_seconds,
             (PLUGIN_CELLS[CellCounter.REQUESTS], None): requests,

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.runtimes.metrics import PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter, Counter
+from outrider.runtimes.metrics import PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter, CellSeries, Counter
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.cells import check_totals
 from outrider.telemetry.series import (
-    CellSeries,
     LabelError,
     PodSeries,
     Sample,
@@ -59,7 +58,7 @@ def test_a_cell_holds_exact_sums_of_its_bin_and_k() -> None:
         low=7,
         num_speculative_tokens=3,
         steps=100,
-        step_seconds=pytest.approx(2.0),
+        step_seconds=pytest.approx(2.0),  # type: ignore[arg-type]
         requests=800,
         emitted_tokens=2000,
         drafted_per_position=(800, 800, 800),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import logging
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ A, B = PodKey("default", "a"), PodKey("default", "b")
 HEALTHY = (a_row(pod="b"), a_row(names.KV_USAGE, pod="b"))
 WELL = read_answer(list(HEALTHY)).pods[B]
 
-NATIVE = {"histograms": [[1.0, {"count": "3", "sum": "4"}]]}
+NATIVE: dict[str, Any] = {"histograms": [[1.0, {"count": "3", "sum": "4"}]]}
 
 
 def a_bad_row(name: str = PLUGIN_CELLS[CellCounter.STEPS], **parts: object) -> dict[str, object]:
@@ -94,7 +95,7 @@ def test_an_error_while_a_row_is_read_costs_that_row(monkeypatch: pytest.MonkeyP
 
 
 def test_an_error_while_samples_are_put_together_costs_that_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = answer.pod_series
+    together = answer.pod_series  # type: ignore[attr-defined]
 
     def first_fails(_: object) -> PodMetrics:
         monkeypatch.setattr(answer, "pod_series", together)

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrider.runtimes.metrics import CellSeries
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.layout import Layout
 from outrider.telemetry.page import Reading, read_text
-from outrider.telemetry.series import CellSeries, Sample
+from outrider.telemetry.series import Sample
 from tests.bench.scale.engines import BusyEngine
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from outrider.runtimes.metrics import MIXED, PER_POSITION, PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter
+from outrider.runtimes.metrics import MIXED, PER_POSITION, PLUGIN_CELLS, PLUGIN_EPOCH, CellCounter, CellSeries
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
-from outrider.telemetry.page import read_text
-from outrider.telemetry.series import CellSeries, SeriesKey, pod_series
+from outrider.telemetry.page import Misread, read_text
+from outrider.telemetry.series import SeriesKey, pod_series
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Cell, Window
 from outrider.tuning.policy import Policy
@@ -22,12 +22,17 @@ TRIMMED = PLUGIN_CELLS[CellCounter.TRIMMED]
 
 
 def plugin_text(*cells: CellSums) -> str:
-    measurement: Measurement = {**unmeasured("not asked"), "cells": list(cells)}  # type: ignore[typeddict-item]
+    measurement: Measurement = {**unmeasured("not asked"), "cells": list(cells)}
     return exposition.render([measurement], model_name="tiny").decode()
 
 
 def read(text: str) -> dict[SeriesKey, float]:
-    return {found.key: found.value for found in read_text(text, {}).values() if found is not None}
+    values = {}
+    for found in read_text(text, {}).values():
+        assert not isinstance(found, Misread), found
+        if found is not None:
+            values[found.key] = found.value
+    return values
 
 
 def test_every_counter_of_a_cell_is_read_under_the_name_that_the_plugin_writes() -> None:
@@ -103,7 +108,7 @@ def test_drafts_of_limited_requests_are_among_vllms_and_not_among_those_of_the_c
     assert isinstance(found, Window), found
     (cell,) = found.cells
     assert (cell.drafted_per_position, cell.accepted_per_position) == ((600,) * 3, (300,) * 3)
-    assert cell.limited_per_position == (0, 200, 200, 200, 200), "also where K has no draft"
+    assert cell.limited_per_position == (0.0, 200.0, 200.0, 200.0, 200.0), "also where K has no draft"
     assert cell.limited_accepted == 100
 
 

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.api.reasons import MetricsReason
-from outrider.runtimes.metrics import PLUGIN_CELLS, CellCounter
+from outrider.runtimes.metrics import PLUGIN_CELLS, CellCounter, CellSeries
 from outrider.runtimes.vllm import metrics as names
 from outrider.telemetry.page import Reading, Readings, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, ScrapeSettings, Target
-from outrider.telemetry.series import CellSeries, PodKey, Sample, Unreadable
+from outrider.telemetry.series import PodKey, Sample, Unreadable
 from outrider.telemetry.source import EnginesUnreachable
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Window
-from tests.unit.telemetry.engine_pages import A, Answer, B, Engines, page, text, usable
+from tests.unit.telemetry.engine_pages import A, Answer, B, Engines, page, readable, text, usable
 from tests.unit.telemetry.factories import Counters, PluginCounters, exposition
 from tests.unit.transport.played import played
 
@@ -35,7 +35,7 @@ async def test_each_fetch_adds_a_sample_at_the_time_of_asking() -> None:
     async with engines.source() as source:
         await source.fetch(60)
         engines.now, engines.answers["a"] = 110.0, text(300)
-        series = (await source.fetch(60))[A]
+        series = readable(await source.fetch(60), A)
     assert engines.asked == ["http://a:8000/metrics"] * 2
     assert series[names.ENGINE_STEPS] == (Sample(100.0, 100.0), Sample(110.0, 300.0))
     assert series[CellSeries(STEPS, 7, 3)] == (
@@ -51,7 +51,7 @@ async def test_a_resting_pod_is_not_asked_and_keeps_its_samples() -> None:
         engines.now, engines.answers["a"] = 110.0, text(200)
         assert set(await source.fetch(60, resting={A})) == {B}
         engines.now, engines.answers["a"] = 120.0, text(300)
-        series = (await source.fetch(60))[A]
+        series = readable(await source.fetch(60), A)
     assert engines.asked.count("http://a:8000/metrics") == 2
     assert series[names.ENGINE_STEPS] == (Sample(100.0, 100.0), Sample(120.0, 300.0))
 
@@ -79,7 +79,7 @@ async def test_only_one_pod_of_a_model_needs_the_parser(monkeypatch: pytest.Monk
     async with engines.source() as source:
         await source.fetch(60)
         engines.answers["b"] = text(300)
-        series = (await source.fetch(60))[B]
+        series = readable(await source.fetch(60), B)
     assert len(parsed) == 1
     assert series[names.ENGINE_STEPS] == (Sample(100.0, 300.0),)
 
@@ -90,7 +90,7 @@ async def test_a_pod_with_another_series_is_parsed_and_read_right() -> None:
         await source.fetch(60)
         body = exposition(Counters().ran(steps=300), PluginCounters().ran(steps=300))
         engines.answers["b"] = page(body + b"vllm:kv_cache_usage_perc 0.5\n")
-        series = (await source.fetch(60))[B]
+        series = readable(await source.fetch(60), B)
     assert series[names.KV_USAGE] == (Sample(100.0, 0.5),)
     assert series[names.ENGINE_STEPS] == (Sample(100.0, 300.0),)
 
@@ -99,7 +99,7 @@ async def test_samples_beyond_the_lookback_are_left_out() -> None:
     engines = Engines(a=text(100))
     async with engines.source() as source:
         for engines.now in (100.0, 110.0, 120.0):
-            series = (await source.fetch(15))[A]
+            series = readable(await source.fetch(15), A)
     assert [sample.at for sample in series[names.ENGINE_STEPS]] == [110.0, 120.0]
 
 
@@ -108,7 +108,7 @@ async def test_what_is_kept_of_a_pod_is_bounded() -> None:
     async with engines.source() as source:
         for _ in range(100):
             engines.now += 1
-            series = (await source.fetch(1e6))[A]
+            series = readable(await source.fetch(1e6), A)
     assert len(series[names.ENGINE_STEPS]) == 8
 
 
@@ -132,7 +132,7 @@ async def test_a_pod_that_falls_silent_keeps_its_old_samples_which_grow_stale() 
     async with engines.source() as source:
         await source.fetch(60)
         engines.now, engines.answers["a"] = 110.0, failing
-        series = (await source.fetch(60))[A]
+        series = readable(await source.fetch(60), A)
     assert [sample.at for sample in series[names.ENGINE_STEPS]] == [100.0]
 
 
@@ -199,7 +199,7 @@ async def test_without_pods_there_is_nothing_to_ask() -> None:
         page(b'vllm:generation_tokens_total{engine="0"} many\n'),
         page(b'vllm:generation_tokens_total{engine="0\n'),
         page(b'vllm:generation_tokens_total{ ="0"} 1\n'),
-        page(gzip.compress(exposition(Counters())), **{"Content-Encoding": "gzip"}),
+        page(gzip.compress(exposition(Counters())), **{"Content-Encoding": "gzip"}),  # type: ignore[arg-type]
     ],
     ids=range(9),
 )
@@ -249,7 +249,8 @@ def test_values_that_are_not_finite_are_of_no_use() -> None:
 
 def test_engines_of_one_pod_are_told_apart() -> None:
     body = 'vllm:generation_tokens_total{engine="0"} 5\nvllm:generation_tokens_total{engine="1"} 7\n'
-    assert [found.engine for found in read_text(body, {}).values() if found] == [("0", ""), ("1", "")]
+    found = read_text(body, {}).values()
+    assert [each.engine for each in found if isinstance(each, Reading)] == [("0", ""), ("1", "")]
 
 
 TEXT = exposition(Counters().ran(), PluginCounters().ran()).decode()

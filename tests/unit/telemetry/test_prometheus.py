@@ -10,6 +10,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -22,18 +23,19 @@ from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
 from outrider.telemetry.promql import query
 from outrider.telemetry.series import PodKey, Sample, Unreadable
 from outrider.telemetry.source import AnswerMalformed, MetricsError, SourceRefused, SourceUnreachable
+from tests.unit.telemetry.engine_pages import readable
 from tests.unit.telemetry.factories import Handler, a_row, a_server, an_answer, answering, authorization_of
 from tests.unit.telemetry.fleet_server import FleetServer, selects
 
 POD = PodKey("default", "a")
 
 
-def a_source(url: str, models: Callable[[], Models] | None = None, **changes: object) -> PrometheusSource:
-    settings = PrometheusSettings(url=url, **{"timeout_seconds": 20.0, **changes})  # type: ignore[arg-type]
+def a_source(url: str, models: Callable[[], Models] | None = None, **changes: Any) -> PrometheusSource:
+    settings = PrometheusSettings(url=url, **{"timeout_seconds": 20.0, **changes})
     return PrometheusSource(settings, models)
 
 
-async def error_of(handler: Handler, **changes: object) -> MetricsError:
+async def error_of(handler: Handler, **changes: Any) -> MetricsError:
     with a_server(handler) as url, pytest.raises(MetricsError) as caught:
         await a_source(url, **changes).fetch(60)
     return caught.value
@@ -47,8 +49,8 @@ async def test_reads_raw_samples_per_pod() -> None:
     )
     with a_server(answering(an_answer(*rows))) as url:
         found = await a_source(url).fetch(60)
-    assert found[POD][names.GENERATED_TOKENS] == (Sample(1.5, 10.0), Sample(3.5, 20.0))
-    assert found[POD][names.DIALECT.at_position(1)] == (Sample(1.5, 4.0),)
+    assert readable(found, POD)[names.GENERATED_TOKENS] == (Sample(1.5, 10.0), Sample(3.5, 20.0))
+    assert readable(found, POD)[names.DIALECT.at_position(1)] == (Sample(1.5, 4.0),)
     assert found[PodKey("default", "b")] == {names.GENERATED_TOKENS: (Sample(1.5, 7.0),)}
 
 
@@ -115,7 +117,7 @@ def without_labels(request: BaseHTTPRequestHandler) -> None:
     """Has series, and none with the labels of a pod."""
     asked = parse_qs(urlsplit(request.path).query)["query"][0]
     unlabelled = 'namespace=""' in asked and 'pod=""' in asked
-    count = {"metric": {}, "value": [1.0, "7"]}
+    count: dict[str, object] = {"metric": {}, "value": [1.0, "7"]}
     answering(an_answer(*([count] if unlabelled else [])))(request)
 
 
@@ -217,7 +219,7 @@ async def test_a_part_that_is_refused_costs_its_own_pods() -> None:
         (answering(b"too many samples", status=422) if refused else server)(request)
 
     with a_server(handle) as url:
-        found = await a_source(url, server.models, max_response_bytes=TWO_PODS).fetch(60)
+        found = dict(await a_source(url, server.models, max_response_bytes=TWO_PODS).fetch(60))
     assert found.pop(PodKey("default", "m-b")) == Unreadable("HTTP 422: too many samples")
     assert not any(isinstance(metrics, Unreadable) for metrics in found.values())
 
@@ -237,8 +239,8 @@ async def test_engines_of_one_pod_are_added_where_both_have_a_sample() -> None:
     )
     with a_server(answering(an_answer(*rows))) as url:
         found = await a_source(url).fetch(60)
-    assert found[POD][names.GENERATED_TOKENS] == (Sample(1, 11.0), Sample(3, 33.0))
-    assert found[POD][names.KV_USAGE] == (Sample(1, 0.7),)
+    assert readable(found, POD)[names.GENERATED_TOKENS] == (Sample(1, 11.0), Sample(3, 33.0))
+    assert readable(found, POD)[names.KV_USAGE] == (Sample(1, 0.7),)
 
 
 async def test_a_pod_that_two_jobs_scrape_counts_once() -> None:
@@ -248,14 +250,14 @@ async def test_a_pod_that_two_jobs_scrape_counts_once() -> None:
     )
     with a_server(answering(an_answer(*rows))) as url:
         found = await a_source(url).fetch(60)
-    assert found[POD][names.GENERATED_TOKENS] == (Sample(1.5, 15.0), Sample(2.5, 25.0))
+    assert readable(found, POD)[names.GENERATED_TOKENS] == (Sample(1.5, 15.0), Sample(2.5, 25.0))
 
 
 async def test_values_that_are_not_finite_are_left_out() -> None:
     rows = [[1, "NaN"], [2, "5"], [3, "+Inf"], [4, "-Inf"]]
     with a_server(answering(an_answer(a_row(values=rows)))) as url:
         found = await a_source(url).fetch(60)
-    assert found[POD][names.GENERATED_TOKENS] == (Sample(2, 5.0),)
+    assert readable(found, POD)[names.GENERATED_TOKENS] == (Sample(2, 5.0),)
 
 
 async def test_reads_a_compressed_answer() -> None:

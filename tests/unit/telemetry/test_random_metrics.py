@@ -9,20 +9,20 @@ from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
 from outrider.api.drafting import MAX_K
+from outrider.runtimes.metrics import CellSeries
 from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.answer import read_answer
 from outrider.telemetry.page import Reading, read_text
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.series import (
-    MAX_BATCH,
     MAX_SERIES,
-    CellSeries,
     PodKey,
     PodMetrics,
     Unreadable,
 )
 from outrider.telemetry.windows import build_window
+from outrider.tuning.bounded_types import MAX_BATCH
 from outrider.tuning.observe.window import Gap, Window
 from outrider.tuning.tick_context import TickContext
 from outrider.tuning.tuner import decide

@@ -18,7 +18,7 @@ from outrider.runtimes.vllm import metrics as names
 from outrider.runtimes.vllm.metrics import DIALECT
 from outrider.telemetry.pod_scrape import PodScrapeSource, Target
 from outrider.telemetry.prometheus import PrometheusSettings, PrometheusSource
-from outrider.telemetry.series import PodKey, PodSeries
+from outrider.telemetry.series import PodKey, PodSeries, Unreadable
 from outrider.telemetry.source import MetricsError, SourceRefused
 from outrider.telemetry.windows import build_window
 from outrider.tuning.observe.window import Gap, Window
@@ -84,6 +84,7 @@ async def series_of(source: PrometheusSource, pod: PodKey, *, samples: int) -> P
             found = (await source.fetch(60)).get(pod, {})
         except MetricsError:
             found = {}
+        assert not isinstance(found, Unreadable), found
         if len(found.get(names.GENERATED_TOKENS, ())) >= samples:
             return found
         await asyncio.sleep(0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ ALONE = window_of(scraped())
     ids=range(5),
 )
 def test_one_replica_is_read_and_the_others_are_not_added(
-    one: dict[str, str], other: dict[str, str], shift: float
+    one: dict[str, Any], other: dict[str, Any], shift: float
 ) -> None:
     assert window_of(scraped(**one) + scraped(shift, **other)) == ALONE
     assert window_of(scraped(shift, **other) + scraped(**one)) == ALONE
@@ -112,7 +113,7 @@ def test_engines_of_one_pod_are_added_on_one_replica() -> None:
     ],
     ids=range(3),
 )
-def test_what_engines_write_tells_engines_apart(one: dict[str, str], other: dict[str, str]) -> None:
+def test_what_engines_write_tells_engines_apart(one: dict[str, Any], other: dict[str, Any]) -> None:
     found = read_answer([a_row(**one), a_row(**other)])
     assert found.pods[POD] == {names.GENERATED_TOKENS: (Sample(1.0, 2.0), Sample(2.0, 4.0))}
     assert found.copied == {}

@@ -129,7 +129,7 @@ def a_window(
 
 def an_exact_window(*cells: Cell, at: float = 4.0, pod: str = "default/a", **changes: float) -> Window:
     """A window of an engine that counts per (bin, K)."""
-    return a_window(pod=pod, ended_at=at, cells=cells, **changes)  # type: ignore[arg-type]
+    return a_window(pod=pod, ended_at=at, cells=cells, **changes)
 
 
 def a_start(k: int = 3, policy: Policy | None = None) -> TunerState:
@@ -287,7 +287,7 @@ def with_parts(state: TunerState, **changes: object) -> TunerState:
             state = replace(state, **{name: value})  # type: ignore[arg-type]
         else:
             changed = replace(getattr(state, part), **{name: value})
-            state = replace(state, **{part: changed})  # type: ignore[arg-type]
+            state = replace(state, **{part: changed})
     return state
 
 

@@ -196,7 +196,7 @@ def test_acceptance_is_what_the_engine_averaged_over_all_texts_and_not_what_it_d
 
 def test_a_drafter_that_breaks_is_seen_although_the_engine_turns_it_off() -> None:
     state = several_ticks(20)[-1].state
-    collapsed = []
+    collapsed: list[bool] = []
     for index, first in enumerate((0.35, 0.2, 0.1)):
         survival = tuple(first**position for position in range(1, 6))
         decision = a_tick_of_an_engine_that_chooses(state, 210.0 + 10 * index, survival, acceptance=0.001)
@@ -207,7 +207,7 @@ def test_a_drafter_that_breaks_is_seen_although_the_engine_turns_it_off() -> Non
 def test_a_collapse_lasts_at_k0_until_the_mean_of_the_engine_is_back() -> None:
     state, broken, sound = several_ticks(20)[-1].state, (0.1, 0.01, 0.001, 0.0, 0.0), SURVIVAL
     ticks = [(broken, 0.001), (broken, 0.001), (broken, None), (broken, None), (sound, None)]
-    collapsed = []
+    collapsed: list[bool] = []
     for index, (survival, acceptance) in enumerate(ticks):
         decision = a_tick_of_an_engine_that_chooses(state, 210.0 + 10 * index, survival, acceptance)
         state, collapsed = decision.state, [*collapsed, decision.acceptance_collapsed]
@@ -216,7 +216,7 @@ def test_a_collapse_lasts_at_k0_until_the_mean_of_the_engine_is_back() -> None:
 
 def test_a_drafter_that_breaks_within_its_first_minute_is_seen_although_the_mean_falls_slowly() -> None:
     state = several_ticks(3)[-1].state
-    collapsed = []
+    collapsed: list[bool] = []
     for index in range(10):
         first = 0.28 + 0.22 * 0.8**index
         survival = tuple(first**position for position in range(1, 6))

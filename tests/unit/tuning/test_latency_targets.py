@@ -38,18 +38,15 @@ def of(*counts: float) -> Latencies:
 def test_a_target_is_kept_if_enough_latencies_are_below_an_edge_within_the_limit() -> None:
     found = judged(of(0, 95, 3, 2), P90)
     assert found is not None
-    assert (found.low, found.high, found.count, found.kept) == (
-        pytest.approx(0.01),
-        pytest.approx(0.025),
-        100,
-        True,
-    )
+    assert (found.low, found.high) == pytest.approx((0.01, 0.025))
+    assert (found.count, found.kept) == (100, True)
 
 
 def test_a_target_is_broken_if_too_many_latencies_are_above_an_edge_beyond_the_limit() -> None:
     found = judged(of(0, 80, 5, 15), P90)
     assert found is not None
-    assert (found.low, found.high, found.kept) == (pytest.approx(0.05), inf, False)
+    assert found.low == pytest.approx(0.05)
+    assert (found.high, found.kept) == (inf, False)
 
 
 def test_a_limit_in_the_bucket_of_the_percentile_is_not_decided() -> None:
@@ -163,7 +160,9 @@ TIGHT = a_policy(inter_token_latency_limit=1.25 * true_step(1.0, 1), ledger_seco
 def test_a_static_schedule_that_breaks_the_limit_is_no_fallback() -> None:
     found = run(a_start(5, TIGHT), Engine(1.0), ticks=60, policy=TIGHT, step_times=a_map())
     assert DecisionReason.STATIC_FALLBACK not in {decision.reason for decision in found}
-    assert found[-1].num_speculative_tokens <= 1
+    last = found[-1].num_speculative_tokens
+    assert last is not None
+    assert last <= 1
 
 
 def test_a_fallback_ends_at_once_where_the_static_schedule_breaks_the_limit() -> None:

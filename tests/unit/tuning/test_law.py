@@ -22,6 +22,7 @@ from outrider_protocol.schedule import Row, Schedule
 from tests.unit.tuning.factories import (
     CANDIDATES,
     CODE,
+    POLICY,
     Engine,
     a_cell,
     a_map,
@@ -36,7 +37,6 @@ from tests.unit.tuning.factories import (
 )
 from tests.unit.tuning.histories import (
     HISTORIES,
-    POLICY,
     PROSE,
     STATICS,
     TICK,

@@ -17,6 +17,7 @@ from outrider.tuning.decision import Decision
 from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from outrider.tuning.relaunch.state import RelaunchState
 from outrider_protocol.schedule import Schedule
+from tests.unit.tuning.factories import POLICY
 from tests.unit.tuning.launching import (
     ALLOW,
     CANARY,
@@ -24,7 +25,6 @@ from tests.unit.tuning.launching import (
     KEEP,
     OFF,
     ON,
-    POLICY,
     RECOMMEND,
     TICK,
     Plant,

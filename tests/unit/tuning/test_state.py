@@ -30,7 +30,7 @@ def booked(ledger: Ledger, gain: float, *, drafting: float = 0.0, seconds: float
 def test_a_ledger_forgets_with_its_time_constant() -> None:
     before = Ledger(gain=-0.05, drafting=0.8, weight=1.0)
     later = booked(before, 0.0, seconds=POLICY.safety.ledger_seconds)
-    assert (later.gain, later.drafting) == (pytest.approx(-0.05 / exp(1)), pytest.approx(0.8 / exp(1)))
+    assert (later.gain, later.drafting) == pytest.approx((-0.05 / exp(1), 0.8 / exp(1)))
     assert later.weight == pytest.approx(1.0)
 
 
@@ -138,7 +138,7 @@ def test_pace_follows_measurements_and_grows_surer() -> None:
 
 def test_a_measurement_as_good_as_what_is_known_counts_half() -> None:
     after = Pace(mean=0.1, variance=0.04 - 1e-5).after(0.3, 0.04)
-    assert (after.mean, after.variance) == (pytest.approx(0.2), pytest.approx(0.02))
+    assert (after.mean, after.variance) == pytest.approx((0.2, 0.02))
 
 
 # The static fallback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -122,7 +123,7 @@ def condition(reason: DrafterReason) -> Condition:
         type=ConditionType.DRAFTER_HEALTHY,
         status=ConditionStatus.FALSE,
         reason=reason,
-        last_transition_time="2026-11-25T00:00:00Z",
+        last_transition_time=datetime(2026, 11, 25, tzinfo=UTC),
     )
 
 

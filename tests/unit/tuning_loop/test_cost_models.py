@@ -42,7 +42,7 @@ def a_cost_model(*, slower: float = 1.0) -> CostModel:
 @pytest.fixture
 def knows(monkeypatch: pytest.MonkeyPatch) -> Knowing:
     """Make the tuner know these step times from the next tick on."""
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def knowing(model: CostModel | None) -> None:
         def decided(context: TickContext) -> Decision:

@@ -25,7 +25,7 @@ Deciding = Callable[[Sequence[tuple[Kind, int]]], None]
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> Deciding:
     """Makes the law decide for these K, one per tick."""
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def deciding(choices: Sequence[tuple[Kind, int]]) -> None:
         left = list(choices)

@@ -25,7 +25,7 @@ Breaking = Callable[[Exception | None], None]
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> Breaking:
     """Makes the law fail for every model that asks it; those in mode Off do not."""
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def breaking(error: Exception | None) -> None:
         def decided(context: TickContext) -> Decision:
@@ -172,7 +172,7 @@ async def test_a_fleet_that_cannot_be_read_is_read_again_at_the_next_tick(
 async def test_a_defect_over_a_probe_is_told_and_the_table_stays_converged(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     async def stumbles(*_: object) -> EngineState:
         raise TypeError("a defect")

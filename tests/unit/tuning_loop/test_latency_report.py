@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_more_replicas_do_not_help_where_one_request_breaks_the_limit() -> None:
     ],
 )
 def test_a_k_that_would_keep_it_is_named_with_why_it_does_not_run(
-    changes: dict[str, TuningMode], cause: str
+    changes: dict[str, Any], cause: str
 ) -> None:
     outlook = replace(OUTLOOK, keeping=(0, 1))
     message = condition(a_tick(latency=outlook, **changes), recent(SLOW)).message

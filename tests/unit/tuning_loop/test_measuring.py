@@ -22,7 +22,7 @@ from tests.unit.tuning_loop.factories import NOW, TICK, World, a_model, an_overr
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[list[Observation]]:
     """What the law saw, tick by tick."""
     observed: list[list[Observation]] = []
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def decided(context: TickContext) -> Decision:
         observed.append(list(context.observations))

@@ -81,7 +81,7 @@ async def test_a_refused_annotation_is_said_without_claiming_that_the_table_chan
 async def test_no_gain_is_measured_of_a_change_that_was_not_made(
     engines: EngineClient, monkeypatch: pytest.MonkeyPatch, mode: TuningMode, measured: str | None
 ) -> None:
-    decide, table = model_tuner.decide, Schedule.constant(1)
+    decide, table = model_tuner.decide, Schedule.constant(1)  # type: ignore[attr-defined]
 
     def decided(context: TickContext) -> Decision:
         """A better K at first, and the gain that was measured of it afterwards."""

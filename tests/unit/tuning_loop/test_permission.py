@@ -26,7 +26,7 @@ K3 = [{"numSpeculativeTokens": 3}]
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     """What the law was asked for."""
     made: list[Decision] = []
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def decided(context: TickContext) -> Decision:
         made.append(decide(context))

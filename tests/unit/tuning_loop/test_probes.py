@@ -21,7 +21,7 @@ Wishing = Callable[[Probe | None], None]
 @pytest.fixture
 def wish(monkeypatch: pytest.MonkeyPatch) -> Wishing:
     """Make the law ask for this probe at every tick."""
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def wishing(probe: Probe | None) -> None:
         def decided(context: TickContext) -> Decision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ class Law:
 
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> Law:
-    told, decide = Law(outlook=an_outlook()), model_tuner.decide
+    told, decide = Law(outlook=an_outlook()), model_tuner.decide  # type: ignore[attr-defined]
 
     def decided(context: TickContext) -> Decision:
         told.seen, told.apart = context.observations, context.without_drafter
@@ -218,7 +219,7 @@ async def test_an_order_that_could_not_be_stored_is_given_again(engines: EngineC
     ids=["Observe", "Off", "paused", "rolled back"],
 )
 async def test_where_the_tuner_may_not_act_nothing_is_ordered(
-    engines: EngineClient, law: Law, held: dict[str, object]
+    engines: EngineClient, law: Law, held: dict[str, Any]
 ) -> None:
     law.structural = Structural.OFF
     async with serving(FakeEngine()) as (pod,):

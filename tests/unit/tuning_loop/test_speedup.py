@@ -23,7 +23,7 @@ VAGUE = Speedup(1.70, 0.73, 3.97, Reference.PRIOR, NOW, known=False)
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> Measuring:
     """Makes the law find these speedups, one per tick; then none."""
-    decide = model_tuner.decide
+    decide = model_tuner.decide  # type: ignore[attr-defined]
 
     def measuring(*speedups: Speedup | None) -> None:
         left = list(speedups)

@@ -57,7 +57,7 @@ async def test_after_the_relaunch_the_status_is_about_the_adaptive_replicas(engi
             for _ in range(3):
                 world.now += 10.0
                 await step(loop)
-    assert world.speculation["verification"] == "Adaptive"
+    assert world.speculation["verification"] == "Adaptive"  # type: ignore[comparison-overlap]
     assert world.speculation["appliedReplicas"] == 2
 
 

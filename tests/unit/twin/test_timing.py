@@ -34,7 +34,12 @@ SMALL = st.floats(0, 0.01)
     st.integers(0, 2048),
 )
 def test_a_step_takes_as_long_as_in_the_simulator(
-    coefficients: tuple[float, ...], tax: float, batch: int, k: int, kv_tokens: int, prompt_tokens: int
+    coefficients: tuple[float, float, float, float, float, float],
+    tax: float,
+    batch: int,
+    k: int,
+    kv_tokens: int,
+    prompt_tokens: int,
 ) -> None:
     ours, theirs = StepTime(*coefficients, tax), SimulatedStepTime(*coefficients, tax)
     load = a_load(k=k, batch=batch, kv_tokens=kv_tokens, prompt_tokens=prompt_tokens)
