@@ -15,21 +15,12 @@ from statistics import mean
 from typing import Any
 
 from outrider.api.launch import NO_DRAFTER
-from tests.bench.records.record import RAW, Record, Table, percent
+from tests.bench.records.record import DEPLOYED, RAW, Record, Table, percent
 from tests.bench.relaunch import BOUND_BY_ARITHMETIC, STRETCH_SECONDS, Scene
 
 Result = Mapping[str, Any]
 
-DEPENDS = (
-    "operator/outrider/tuning",
-    "operator/outrider/performance",
-    "operator/outrider/controller/tune",
-    "operator/outrider/telemetry",
-    "engine_image/outrider_engine",
-    "engine_image/testing/twin/outrider_twin",
-    "tests/bench/tax.py",
-    "tests/bench/relaunch.py",
-)
+DEPENDS = (*DEPLOYED, "tests/bench/tax.py", "tests/bench/relaunch.py")
 SCENES = {
     Scene.DRAFTER: f"`structuralOff: Allow`, an engine {BOUND_BY_ARITHMETIC['name']}",
     Scene.TABLE: "`actuation: Rollout`, an H100 without the plugin",

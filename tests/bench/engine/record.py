@@ -21,19 +21,13 @@ from tests.bench.engine.picture import title
 from tests.bench.engine.plan import NONE, OUTRIDER, PROFILED
 from tests.bench.engine.result import Result
 from tests.bench.engine.summary import rate_range
-from tests.bench.records.record import RAW, Record, Table, percent, percent_range
+from tests.bench.records.record import DEPLOYED, RAW, Record, Table, percent, percent_range
 from tests.bench.traffic.record import ENGINES, SHORT
 
 _SHOW_ALONE = ("control", "picture", "progress", "record", "summary")
 """Modules of this folder that decide no figure of a closed loop."""
 DEPENDS = (
-    "operator/outrider/tuning",
-    "operator/outrider/performance",
-    "operator/outrider/controller/tune",
-    "operator/outrider/telemetry",
-    "engine_image/outrider_engine",
-    "engine_image/protocol/outrider_protocol",
-    "engine_image/testing/twin/outrider_twin",
+    *DEPLOYED,
     *sorted(
         f"tests/bench/engine/{file.name}"
         for file in Path(__file__).parent.glob("*.py")

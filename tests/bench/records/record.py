@@ -21,6 +21,16 @@ TUNER = (
     "engine_image/protocol/outrider_protocol",
 )
 """What decides the figures of every simulation of the tuner."""
+DEPLOYED = (
+    "operator/outrider/tuning",
+    "operator/outrider/performance",
+    "operator/outrider/controller/tune",
+    "operator/outrider/telemetry",
+    "engine_image/outrider_engine",
+    "engine_image/protocol/outrider_protocol",
+    "engine_image/testing/twin/outrider_twin",
+)
+"""What decides the figures of the deployed operator on simulated engines."""
 
 
 class _Part(BaseModel):
