@@ -12,13 +12,15 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from math import exp
+from math import expm1
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import TypeAdapter
 
 from outrider.controller.stored import state_config_map
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from tests.bench.engine.stand_in import stand_in
 from tests.bench.results import head, write
 from tests.cluster.kubectl import condition, get, has_condition, wait_for
@@ -32,14 +34,15 @@ CANARY_SECONDS = 1200.0
 STRETCH_SECONDS = 60.0
 """Connections are new in each, and share themselves out over the pods anew."""
 OUTPUT = Path("out/bench/tax.json")
+_OVERHEAD: TypeAdapter[IdleDrafterOverhead | None] = TypeAdapter(IdleDrafterOverhead | None)
 
 
 @dataclass(frozen=True)
 class Found:
     """One run. Taxes are relative: by so much longer takes a step with K=0 beside a drafter.
 
-    said, deviation: what the operator stored, and the standard error that it gives it; None where it measured
-        nothing.
+    said, deviation: what the operator stored, and its standard error with the difference between pods; None
+        where it measured nothing.
     seconds: from the start of the load until the canary was gone.
     """
 
@@ -86,14 +89,14 @@ async def _run(engine: str, given: float, streams: int) -> Found:
             await sender.reached()
             since = time.monotonic()
             failed = await _until_it_was_here(sender, streams)
-            tax = _tax()
+            found = _measured()
     return Found(
         engine,
         given,
         streams,
-        said=None if tax is None else exp(tax["mean"]) - 1,
-        deviation=None if tax is None else tax["variance"] ** 0.5,
-        measured=tax is not None,
+        said=None if found is None else expm1(found.mean),
+        deviation=None if found is None else found.error,
+        measured=found is not None,
         seconds=time.monotonic() - since,
         failed=failed,
     )
@@ -123,11 +126,15 @@ async def _until_it_was_here(sender: Sender, streams: int) -> int:
     return failed
 
 
-def _tax() -> dict[str, Any] | None:
+def _measured() -> IdleDrafterOverhead | None:
     stored = get("configmap", state_config_map(NAME))
     (text,) = (stored or {})["data"].values()
-    found: dict[str, Any] | None = json.loads(text)["state"]["state"]["tax"]
-    return found
+    return measured_overhead(text)
+
+
+def measured_overhead(snapshot: str) -> IdleDrafterOverhead | None:
+    """What launches without a drafter showed, of a tuner's stored snapshot; None before one did."""
+    return _OVERHEAD.validate_python(json.loads(snapshot)["state"]["state"]["canary"]["overhead"])
 
 
 def _look() -> dict[str, Any] | None:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
 from tests.bench.records.record import Table
 from tests.bench.relaunch_record import record_of, tables
+from tests.bench.tax import measured_overhead
+from tests.unit.tuning_loop.learned import after_canary
 
 
 def a_head(commit: str = "abc1234") -> dict[str, Any]:
@@ -41,6 +44,11 @@ def relaunches(*stretches: dict[str, Any], commit: str = "abc1234") -> dict[str,
 
 def relaunch_table(*stretches: dict[str, Any]) -> Table:
     return tables(overheads(a_canary()), relaunches(*stretches))[1]
+
+
+@pytest.mark.parametrize("overhead", [None, IdleDrafterOverhead(0.03, 4e-4, 1e9, between_pods=4e-4)])
+def test_the_overhead_is_read_from_what_the_operator_stores(overhead: IdleDrafterOverhead | None) -> None:
+    assert measured_overhead(after_canary(overhead)) == overhead
 
 
 def test_runs_of_one_overhead_share_a_row_and_the_lowest_overhead_is_first() -> None:

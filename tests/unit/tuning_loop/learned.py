@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from outrider.api.tuning import TuningMode
 from outrider.controller.tune.snapshot import TunerSnapshot, write_snapshot
-from outrider.tuning.state import TunerState
+from outrider.tuning.estimate.idle_drafter_overhead import IdleDrafterOverhead
+from outrider.tuning.state import CanaryState, TunerState
 from outrider_protocol.schedule import Schedule
 from tests.unit.tuning_loop.factories import a_model
 
@@ -16,5 +17,17 @@ CHOSEN = Schedule.constant(5)
 
 def knowledge(*, table: Schedule = CHOSEN, mode: TuningMode = TuningMode.AUTO) -> str:
     """As an earlier process kept it: this table was chosen for the model's own static one."""
-    state = replace(TunerState.start(MODEL.static, MODEL.policy), schedule=table, static=table)
+    return _stored(replace(_unmeasured(), schedule=table, static=table), mode)
+
+
+def after_canary(overhead: IdleDrafterOverhead | None) -> str:
+    """What launches without a drafter showed is all that is known."""
+    return _stored(replace(_unmeasured(), canary=CanaryState(overhead)))
+
+
+def _unmeasured() -> TunerState:
+    return TunerState.start(MODEL.static, MODEL.policy)
+
+
+def _stored(state: TunerState, mode: TuningMode = TuningMode.AUTO) -> str:
     return write_snapshot(TunerSnapshot(mode, MODEL.static, state, {}))
