@@ -14,7 +14,7 @@ from outrider.pictures.charts import NARROW, Bar, bars_chart, standalone
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "images" / "demo-bars.svg"
-RECORD = ROOT / "docs" / "benchmarks" / "2026-11-28-demo.json"
+RECORD = max((ROOT / "docs" / "benchmarks").glob("*-demo.json"))
 PHASES = ("code, 1 stream", "code and prose by turns of 4 s, 8 streams", "prose, 32 streams")
 """Three of the nine: one that a large K suits, one that needs another K at each turn, one that drafts slow
 down."""
