@@ -187,6 +187,7 @@ def test_what_restricted_allows_is_admitted(spec: Overlay) -> None:
         (container("engine", **{"$patch": "replace"}), "leave out $patch"),
         (with_context(**{"$patch": "replace"}), "leave out $patch"),
         (with_context(capabilities={"$patch": "replace"}), "leave out $patch"),
+        ({"securityContext": {"seccompProfile": {"$patch": "delete"}}}, "leave out $patch"),
         ({"hostNetwork": True}, "leave out hostNetwork"),
         ({"hostIPC": True}, "leave out hostNetwork"),
         (container("engine", ports=[{"containerPort": 1, "hostPort": 1}]), "leave out hostPort"),

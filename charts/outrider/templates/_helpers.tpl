@@ -13,8 +13,8 @@
 {{- end -}}
 
 {{- define "outrider.selector" -}}
-app.kubernetes.io/name: {{ include "outrider.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "outrider.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* The label managed-by is Helm's here: objects that bear "outrider" in it belong to a model. */}}

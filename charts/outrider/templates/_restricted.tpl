@@ -25,10 +25,10 @@ may leave everything out; but it must not take away what is there, by null or by
 - expression: >-
     !('$patch' in variables.pod) && variables.containers.all(each, !('$patch' in each))
     && variables.contexts.all(each, each != null && !('$patch' in each)
-    && !('$patch' in each.?capabilities.orValue({})))
+    && !('$patch' in each.?capabilities.orValue({})) && !('$patch' in each.?seccompProfile.orValue({})))
   message: >-
-    spec.podTemplate.spec: leave out $patch of the pod, of containers and of securityContext, and do not set
-    securityContext to null{{ $why }}
+    spec.podTemplate.spec: leave out $patch of the pod, of containers, of securityContext, of capabilities and of
+    seccompProfile, and do not set securityContext to null{{ $why }}
 - expression: >-
     ['hostNetwork', 'hostPID', 'hostIPC'].all(name, !(name in variables.pod) || variables.pod[name] == false)
   message: "spec.podTemplate.spec: leave out hostNetwork, hostPID and hostIPC{{ $why }}"

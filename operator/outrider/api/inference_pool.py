@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.quantity import Name
+from outrider.api.quantity import ModelName, Name
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -44,7 +44,7 @@ class InferencePool(ApiModel):
 
     endpoint_picker: EndpointPicker | None = None
     """Outrider creates an InferencePool of the model's name, with this endpoint picker."""
-    member_of: Name | None = None
+    member_of: ModelName | None = None
     """SpeculativeModel in this namespace whose pool these pods join, in place of a pool of their own."""
     port: Port | None = None
     """Port of the pods at which the gateway reaches them, such as that of a routing sidecar. Default:

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 from pydantic.config import JsonDict
 
 from outrider.api.base import ApiModel, rule
+from outrider.api.quantity import LabelValue
 from outrider.foreign import within
 from outrider.foreign.readers import POD_TEMPLATE
 
@@ -15,9 +16,7 @@ from outrider.foreign.readers import POD_TEMPLATE
 class TemplateMetadata(ApiModel):
     """Labels and annotations that are added to the pods."""
 
-    labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = Field(
-        default_factory=dict
-    )
+    labels: Annotated[dict[str, LabelValue], Field(max_length=64)] = Field(default_factory=dict)
     """Added to the pods."""
     annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
     """Added to the pods."""

@@ -18,6 +18,13 @@ QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
 
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 """Name of a Kubernetes object."""
+MAX_NAME_LENGTH = 52
+"""Of a model's name: leaves room for the suffixes of children within the 63 characters of a DNS label."""
+MODEL_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+ModelName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=MODEL_NAME_PATTERN)]
+"""Name of a SpeculativeModel."""
+LabelValue = Annotated[str, Field(max_length=63, pattern="^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+"""Value of a label."""
 
 MAX_DURATION = "8760h"
 """A year: longer than any wait here, and within the limits of clocks and of the API server."""
@@ -257,18 +264,16 @@ Version = Annotated[
 
 MAX_PODS = 10_000
 
+_PERCENTAGE = "(0|[1-9][0-9]{0,2})%"
+
 _PODS_OR_SHARE = Rule(
-    f"type(self) == int ? self >= 0 && self <= {MAX_PODS} : string(self).matches('^[0-9]{{1,3}}%$')",
+    f"type(self) == int ? self >= 0 && self <= {MAX_PODS} : string(self).matches('^{_PERCENTAGE}$')",
     f"write a number of pods from 0 to {MAX_PODS}, or a percentage such as 25%",
 )
 
 
 def _pods_or_share(value: int | str) -> int | str:
-    if isinstance(value, int):
-        holds = 0 <= value <= MAX_PODS
-    else:
-        holds = re.fullmatch("[0-9]{1,3}%", value, re.ASCII) is not None
-    if not holds:
+    if not (0 <= value <= MAX_PODS if isinstance(value, int) else re.fullmatch(_PERCENTAGE, value)):
         raise ValueError(_PODS_OR_SHARE.message)
     return value
 

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.conditions import StatusModel, Timestamp
+from outrider.api.quantity import MAX_NAME_LENGTH, MODEL_NAME_PATTERN
 from outrider.api.spec import Spec
 from outrider.api.status import Status
 from outrider.foreign import InputRefused, Reader, require_room
@@ -22,13 +23,8 @@ KIND = "SpeculativeModel"
 PLURAL = "speculativemodels"
 SHORT_NAMES = ("specmodel", "sm")
 
-MAX_NAME_LENGTH = 52
-"""Leaves room for the suffixes of children within the 63 characters of a DNS label."""
-
 MAX_GROUP_NAME_LENGTH = 40
 """The same where pods are named by group and by worker, and StatefulSets put a hash behind it."""
-
-_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 
 _FREE_FORM: Mapping[tuple[str, str], Reader] = {
@@ -98,13 +94,14 @@ class SpeculativeModel(ApiModel):
         return self.model_copy(update={"metadata": later, "status": status})
 
     @rule(
-        f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('{_NAME_PATTERN}')",
+        f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && "
+        f"self.metadata.name.matches('{MODEL_NAME_PATTERN}')",
         f"metadata.name: '{{metadata.name}}' does not fit; write at most {MAX_NAME_LENGTH} lower-case "
         "letters, digits and '-', with a letter first and a letter or digit last",
     )
     def _name_fits_the_children(self) -> bool:
         name = self.metadata.name
-        return len(name) <= MAX_NAME_LENGTH and re.fullmatch(_NAME_PATTERN, name) is not None
+        return len(name) <= MAX_NAME_LENGTH and re.fullmatch(MODEL_NAME_PATTERN, name) is not None
 
     @rule(
         "!has(self.spec.model) || !has(self.spec.engine) || !has(self.spec.engine.loraAdapters) || "

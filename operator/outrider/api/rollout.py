@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from outrider.api.base import ApiModel, rule
 from outrider.api.quantity import IntOrPercent, Patience
+
+_OVER_100 = "^([2-9][0-9]{2}|1(0[1-9]|[1-9][0-9]))%$"
 
 
 class OnFailure(StrEnum):
@@ -50,3 +53,11 @@ class Rollout(ApiModel):
     )
     def _a_rollout_can_move(self) -> bool:
         return not (self.max_surge in (0, "0%") and self.max_unavailable in (0, "0%"))
+
+    @rule(
+        f"type(self.maxUnavailable) == int || !string(self.maxUnavailable).matches('{_OVER_100}')",
+        "spec.rollout.maxUnavailable is {maxUnavailable}: a Deployment takes 100% at most",
+        field=".maxUnavailable",
+    )
+    def _no_more_than_all_are_unavailable(self) -> bool:
+        return isinstance(self.max_unavailable, int) or not re.fullmatch(_OVER_100, self.max_unavailable)

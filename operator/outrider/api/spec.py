@@ -136,12 +136,16 @@ class Spec(RuntimeRules):
         return self.cache is None or self.cache.s3 is None or self._is_from("s3://")
 
     @rule(
-        f"{_OWN}!has(self.model.secretRef) || {_from('hf')}",
-        "spec.model.secretRef is the token for hf://, and neither model nor drafter is one; leave it out",
+        f"{_OWN}!has(self.model.secretRef) || {_from('hf')} || (has(self.engine.loraAdapters) && "
+        "self.engine.loraAdapters.exists(a, a.uri.startsWith('hf://')))",
+        "spec.model.secretRef is the token for hf://, and neither model, drafter nor a LoRA adapter is from "
+        "there; leave it out",
         field=".model.secretRef",
     )
     def _token_is_used(self) -> bool:
-        return self.model.secret_ref is None or self._is_from("hf://")
+        adapters = self.engine.lora_adapters
+        from_hub = self._is_from("hf://") or any(a.uri.startswith("hf://") for a in adapters)
+        return self.model.secret_ref is None or from_hub
 
     @rule(
         f"{_OWN}!has(self.speculation.drafter) || !has(self.speculation.drafter.tensorParallelSize) || "

@@ -10,16 +10,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.quantity import Name
+from outrider.api.quantity import LabelValue, Name
 from outrider.api.request_limits import RequestLimits
 from outrider.api.text import shortened
 from outrider.api.tuning import SLO_HAS_A_TARGET, Slo, TuningMode
 
 _KEY = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 
 LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=f"^{_KEY}$")]
-LabelValue = Annotated[str, Field(max_length=63, pattern=f"^{_VALUE}$")]
 
 
 def _keys_of_labels(labels: dict[str, str]) -> dict[str, str]:

@@ -13,7 +13,8 @@ from outrider.api.engines import RuntimeKind
 from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.owned_flags import pools
-from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, MAX_NAME_LENGTH, SpeculativeModel
+from outrider.api.quantity import MAX_NAME_LENGTH
+from outrider.api.resource import API_VERSION, KIND, MAX_GROUP_NAME_LENGTH, SpeculativeModel
 from outrider.importing.arguments import engine_args, parallelism, port
 from outrider.importing.command import EngineCommand, engine_command
 from outrider.importing.engines import READERS, EngineReader, reader_of_image

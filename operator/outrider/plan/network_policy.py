@@ -41,13 +41,19 @@ def network_policies(model: SpeculativeModel, *, peers: ControlPeers) -> tuple[M
 
 
 def _engines(model: SpeculativeModel, peers: ControlPeers) -> Manifest:
-    """Clients come to the serving port. The operator comes there, for metrics, and to the control port."""
+    """Clients come to the serving port, and gateways to that of the pool. The operator comes to the serving
+    port, for metrics, and to the control port.
+    """
     serving: Json = {"port": PORT_NAME, "protocol": "TCP"}
     control: Json = {"port": control_port(model.spec), "protocol": "TCP"}
     rules: list[JsonValue] = [{"from": [peers.operator], "ports": [control, serving]}]
     # A rule whose list of peers is empty would let everybody in.
     if peers.clients:
-        rules.append({"from": [*peers.clients], "ports": [serving]})
+        pool = model.spec.inference_pool
+        gateway: list[JsonValue] = []
+        if pool is not None and pool.port is not None:
+            gateway = [{"port": pool.port, "protocol": "TCP"}]
+        rules.append({"from": [*peers.clients], "ports": [serving, *gateway]})
     return _policy(model, model.metadata.name, selector(model.metadata.name), rules)
 
 

@@ -46,4 +46,13 @@ def uses_gpu(spec: Spec) -> bool:
     if device_claims(spec):
         return True
     limits = resources(spec).get("limits", {})
-    return any(name.endswith("/gpu") or name.startswith("nvidia.com/mig-") for name in limits)
+    return any(_is_gpu(name) and amount != "0" for name, amount in limits.items())
+
+
+def _is_gpu(resource: str) -> bool:
+    """A GPU of any vendor, a partition of one, or a turn on one.
+
+    The device plugin of NVIDIA names turns ``gpu.shared`` where it renames shared GPUs
+    (``renameByDefault``), and always under MPS.
+    """
+    return resource.endswith(("/gpu", "/gpu.shared")) or resource.startswith("nvidia.com/mig-")

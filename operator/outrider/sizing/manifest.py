@@ -9,7 +9,8 @@ from copy import deepcopy
 import yaml
 from pydantic import JsonValue
 
-from outrider.api.resource import API_VERSION, KIND, MAX_NAME_LENGTH
+from outrider.api.quantity import MAX_NAME_LENGTH
+from outrider.api.resource import API_VERSION, KIND
 from outrider.sizing.proposal import Proposal
 from outrider_protocol.methods import Method
 

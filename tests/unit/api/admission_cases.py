@@ -156,6 +156,16 @@ MODELS = (
         model={"uri": "pvc://models/qwen", "secretRef": {"name": "hf-token", "key": "HF_TOKEN"}},
     ),
     AdmissionCase(
+        "a token for an adapter alone",
+        {
+            "spec": {
+                "model": {"uri": "pvc://models/qwen", "secretRef": {"name": "hf-token"}},
+                "speculation": {"drafter": {"uri": "pvc://models/drafter"}},
+                "engine": {"loraAdapters": [{"name": "support", "uri": "hf://org/support"}]},
+            }
+        },
+    ),
+    AdmissionCase(
         "a token that nothing uses",
         {
             "spec": {
@@ -681,6 +691,7 @@ ENGINES = (
         },
     ),
     _spec("a member of another pool", inferencePool={"memberOf": "qwen-decode"}),
+    _spec("a member of a pool that cannot be", "memberOf", inferencePool={"memberOf": "q" * 53}),
     _spec("an empty InferencePool", "spec.inferencePool: write endpointPicker", inferencePool={}),
     _spec(
         "a pool of its own and another",
@@ -1025,6 +1036,14 @@ SHAPES = (
         "maxSurge and maxUnavailable must not both be 0",
         rollout={"maxSurge": "0%", "maxUnavailable": "0%"},
     ),
+    _spec("more surge than pods", rollout={"maxSurge": "200%"}),
+    _spec("all pods unavailable", rollout={"maxUnavailable": "100%"}),
+    _spec(
+        "more pods unavailable than there are",
+        "spec.rollout.maxUnavailable is 101%",
+        rollout={"maxUnavailable": "101%"},
+    ),
+    _spec("zero written twice", "or a percentage such as 25%", rollout={"maxSurge": "00%"}),
     _spec(
         "devices by claims",
         resources={"claims": [{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}]},
@@ -1119,6 +1138,11 @@ SHAPES = (
         "a container without a name",
         "spec.podTemplate.spec.containers: the engine's container is named engine",
         podTemplate={"spec": {"containers": [{"env": []}]}},
+    ),
+    _spec(
+        "an overlay with a label that no pod can have",
+        "spec.podTemplate.metadata.labels.a",
+        podTemplate={"metadata": {"labels": {"a": "not valid!"}}},
     ),
     _spec(
         "an overlay on Outrider's labels",

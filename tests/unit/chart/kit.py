@@ -24,9 +24,9 @@ IMAGE = "image.repository=outrider/operator"
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not installed; `make cluster` builds it")
 
 
-def render(*values: str, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def render(*values: str, flags: tuple[str, ...] = (), release: str = "outrider") -> list[dict[str, Any]]:
     """The objects of the chart. values: as for ``helm --set``."""
-    result = helm(*values, flags=flags)
+    result = helm(*values, flags=flags, release=release)
     assert result.returncode == 0, result.stderr
     return [pickle.loads(document) for text in result.stdout.split("\n---\n") if (document := _parsed(text))]
 
@@ -39,10 +39,12 @@ def _parsed(text: str) -> bytes | None:
 
 
 @cache
-def helm(*values: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def helm(
+    *values: str, flags: tuple[str, ...] = (), release: str = "outrider"
+) -> subprocess.CompletedProcess[str]:
     assert HELM is not None
     settings = [argument for value in (IMAGE, *values) for argument in ("--set", value)]
-    command = [HELM, "template", "outrider", str(CHART), "--namespace", "outrider-system", *settings, *flags]
+    command = [HELM, "template", release, str(CHART), "--namespace", "outrider-system", *settings, *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

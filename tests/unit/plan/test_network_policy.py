@@ -166,6 +166,16 @@ def test_clients_of_other_namespaces_are_let_in_by_name() -> None:
     assert reachable(result, ENGINE, 8091) == [THE_OPERATOR]
 
 
+def test_clients_come_to_the_port_of_the_pool() -> None:
+    gateways = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    pool = {"endpointPicker": {"service": "picker"}, "port": 8200}
+    result = with_clients(gateways, inferencePool=pool)
+    (made,) = (child for child in result.children if child["kind"] == "InferencePool")
+    spec: Any = made["spec"]
+    for port in spec["targetPorts"]:
+        assert reachable(result, ENGINE, port["number"]) == [PROMETHEUS]
+
+
 def test_without_clients_the_operator_alone_comes_to_engines() -> None:
     assert reachable(with_clients(), ENGINE, 8000) == [THE_OPERATOR]
 

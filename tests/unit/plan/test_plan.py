@@ -11,8 +11,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.api.quantity import MAX_NAME_LENGTH
 from outrider.api.reasons import DegradedReason
-from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
+from outrider.api.resource import SpeculativeModel
 from outrider.plan import ControlKeys, Plan, PlanSettings, plan
 from outrider.plan.names import REVISION_LABEL
 from outrider_engine.control.limit_rules import limits_file

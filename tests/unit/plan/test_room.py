@@ -18,12 +18,12 @@ def on_nodes(labels: Any, **more: Any) -> Any:
     return a_model(podTemplate={"spec": {"nodeSelector": labels}}, **more).spec
 
 
-def weights(size: str, drafter: str | None = None) -> WeightsStatus:
-    def artifact(told: str) -> ArtifactStatus:
-        return ArtifactStatus(uri="hf://org/m", revision="r", path="p", size=told)
+def weights(size: str, drafter: str | None = None, experts: int | None = None) -> WeightsStatus:
+    def artifact(size: str, experts: int | None = None) -> ArtifactStatus:
+        return ArtifactStatus(uri="hf://org/m", revision="r", path="p", size=size, experts=experts)
 
     return WeightsStatus(
-        wanted="d", model=artifact(size), drafter=None if drafter is None else artifact(drafter)
+        wanted="d", model=artifact(size, experts), drafter=None if drafter is None else artifact(drafter)
     )
 
 
@@ -85,10 +85,18 @@ def test_weights_are_spread_over_the_gpus(gpus: int) -> None:
     assert no_room(on_nodes(H100, parallelism={"tensor": gpus}), weights("141.2 GB")) is None
 
 
-def test_a_head_lies_on_every_gpu_whole() -> None:
-    speculation = {"drafter": {"uri": "hf://org/head"}}
-    spec = on_nodes(H100, method="eagle3", parallelism={"tensor": 2}, speculation=speculation)
-    assert no_room(spec, weights("141.2 GB", "16.0 GB")) is not None
+@pytest.mark.parametrize("method", ["eagle3", "draft_model"])
+@pytest.mark.parametrize(("size", "fits"), [("16.0 GB", True), ("40.0 GB", False)])
+def test_a_drafter_is_spread_as_its_target(method: str, size: str, fits: bool) -> None:
+    speculation = {"drafter": {"uri": "hf://org/drafter"}}
+    spec = on_nodes(H100, method=method, parallelism={"tensor": 2}, speculation=speculation)
+    assert (no_room(spec, weights("141.2 GB", size)) is None) == fits
+
+
+@pytest.mark.parametrize(("experts", "fits"), [(None, False), (64, True)])
+def test_data_parallel_ranks_divide_experts_alone(experts: int | None, fits: bool) -> None:
+    spec = on_nodes(H100, method="none", parallelism={"data": 2})
+    assert (no_room(spec, weights("150.0 GB", experts=experts)) is None) == fits
 
 
 @pytest.mark.parametrize("size", ["141.2 GB", "unknown"])

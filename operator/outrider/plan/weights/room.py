@@ -12,7 +12,6 @@ import re
 from outrider.api.spec import Spec
 from outrider.api.weights import WeightsStatus
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_memory
-from outrider_protocol.methods import Method
 
 _GIB = 2.0**30
 _IN_A_PRODUCT = re.compile(r"(?:^|-)(\d+)GB(?:-|$)")
@@ -24,12 +23,14 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
     memory = gpu_memory(spec)
     if memory is None or weights.model is None:
         return None
-    gpus = spec.parallelism.gpus
-    needed = (weights.model.size_bytes or 0) / gpus
+    spread = spec.parallelism
+    gpus = spread.gpus
+    # Data parallelism divides experts alone. How much of the files they are is not known: all of it counts.
+    shares = gpus if weights.model.experts else spread.tensor * spread.pipeline
+    needed = (weights.model.size_bytes or 0) / shares
     if weights.drafter is not None:
-        needed += (weights.drafter.size_bytes or 0) / (
-            gpus if spec.speculation.method is Method.DRAFT_MODEL else 1
-        )
+        # vLLM spreads a drafter over the tensor-parallel GPUs of its target.
+        needed += (weights.drafter.size_bytes or 0) / spread.tensor
     if needed <= memory:
         return None
     return (

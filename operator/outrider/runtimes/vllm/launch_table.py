@@ -29,9 +29,11 @@ def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
     falling = sorted(candidates, reverse=True)
     first_narrow = max_num_seqs - len(falling) + 2
     if first_narrow < 2:
+        values = ", ".join(str(k) for k in sorted(candidates))
         raise ValueError(
-            f"{len(falling)} candidates need at least {len(falling)} batch sizes, "
-            f"and max-num-seqs is {max_num_seqs}"
+            f"each candidate ({values}) needs a batch size of its own, and engines run at most "
+            f"{max_num_seqs} requests at a time; write at most {max_num_seqs} values in "
+            "spec.speculation.candidates, or raise max-num-seqs or max-num-batched-tokens in spec.engine.args"
         )
     widest: Range = [1, first_narrow - 1, falling[0]]
     narrow = [[size, size, k] for size, k in enumerate(falling[1:], start=first_narrow)]
