@@ -141,7 +141,7 @@ class Leader:
         self._renewal_seconds = limits.renewal_seconds
         self._loop: TuningLoop | None = None
         self.has_view = False
-        """True after the first full read; before it nothing is written."""
+        """True after the first full read; before it nothing is written. See also `ClusterWatch.has_read`."""
 
     async def lead(self, watches: Watches) -> None:
         """Run until cancelled. watches: deliver the events of the cluster."""
@@ -237,7 +237,7 @@ class Leader:
             self._queue.add(key_of(stored.metadata))
 
     async def _reconcile(self, key: Key) -> float | None:
-        if not self._others.manages(key):
+        if not self._others.manages(key) or not self._watch.has_read(key.namespace):
             return None
         if (rest := self._cpu.rest(key)) > 0:
             return rest

@@ -25,8 +25,18 @@ async def read_neighbours(cluster: ClusterClient, store: Store, model: Speculati
                 MODELS, key.namespace, StoredModel.read, fields=f"metadata.name={name}"
             )
             store.neighbours.pop(key, None)
+            forget_neighbours(store)
             if found:
                 store.neighbours[key] = found[0]
+
+
+def forget_neighbours(store: Store) -> None:
+    """Drop the models of other shards that no model of this one names any more."""
+    if store.neighbours:
+        models = (stored.model for stored in store.models if stored.model is not None)
+        named = {Key(model.metadata.namespace, name) for model in models for name in _named(model)}
+        for key in store.neighbours.keys() - named:
+            del store.neighbours[key]
 
 
 def _named(model: SpeculativeModel) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -89,6 +90,9 @@ class Cache(Generic[EntryT]):
         self._entries: dict[Key, EntryT] = {}
         self._by_model: defaultdict[Key, set[Key]] = defaultdict(set)
         self._full: set[str] = set()
+        self._reads = 0
+        self._deleted: dict[Key, int] = {}
+        """Objects deleted during a full read, and the version of that; the list may still have them."""
         self.newest = 0
         """The highest resource version that was seen."""
 
@@ -155,16 +159,30 @@ class Cache(Generic[EntryT]):
     def drop(self, metadata: Metadata) -> None:
         """Remove a deleted object, unless another one has its name now."""
         key = key_of(metadata)
+        if self._reads:
+            self._deleted[key] = max(metadata.version, self._deleted.get(key, 0))
         known = self._entries.get(key)
         if known is not None and known.metadata.uid == metadata.uid:
             self._forget(key)
+
+    @contextmanager
+    def reading(self) -> Iterator[int]:
+        """Remember deletions during a full read, for `replace` within it. Yields `newest` at its start."""
+        self._reads += 1
+        try:
+            yield self.newest
+        finally:
+            self._reads -= 1
+            if not self._reads:
+                self._deleted.clear()
 
     def replace(
         self, entries: Iterable[EntryT], version: int, *, within: str | None, seen: int = 0
     ) -> set[Key]:
         """Replace the entries of one namespace, or of all, by a full read. Returns the models that changed.
 
-        version: resource version of the read. A stored object with a newer version stays.
+        version: resource version of the read. A stored object with a newer version stays, and one that was
+        deleted since does not return, if the read was made in `reading`.
         seen: `newest` at the start of the read. A read below it comes from an API server whose versions went
         back, as after a restored backup; then the read replaces every stored state.
         """
@@ -179,12 +197,15 @@ class Cache(Generic[EntryT]):
         concerned: set[Key] = set()
         for entry in entries:
             key = key_of(entry.metadata)
+            # A read is never older than its start, unless versions went back.
+            as_of = max(version, entry.metadata.version)
+            if not went_back and self._deleted.get(key, 0) > as_of:
+                continue
             present.add(key)
             known = self._entries.get(key)
             if known is not None and known.metadata.version == entry.metadata.version:
                 continue
-            # A read is never older than its start, unless versions went back.
-            if went_back or known is None or known.metadata.version <= max(version, entry.metadata.version):
+            if went_back or known is None or known.metadata.version <= as_of:
                 self._store(entry)
                 concerned.add(self.model_of(entry.metadata))
         for key, known in list(self._entries.items()):

@@ -63,6 +63,8 @@ class StoreFleet:
         present = sorted(key_of(stored.metadata) for stored in self._store.models)
         for gone in self._known.keys() - set(present):
             del self._known[gone]
+        for gone in self._failing.keys() - set(present):
+            del self._failing[gone]
         return present
 
     def tuned_models(self) -> list[TunedModel]:

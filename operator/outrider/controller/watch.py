@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from outrider.cluster.client import ClusterClient
+from outrider.cluster.errors import ClusterError, NotFound, Refused
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS, PODS, WATCHED_CHILDREN, JsonObject, Resource
 from outrider.controller.kept_fields import lean_metadata
@@ -67,31 +68,76 @@ class ClusterWatch:
         self._metrics = metrics
         self._resync = asyncio.Event()
         self._reads_soon: asyncio.TimerHandle | None = None
+        self._refused: set[str] = set()
+        """Namespaces that the last full read skipped."""
+        self._complete: set[str] = set()
+        """Namespaces of which every kind was read, at least once."""
+
+    def has_read(self, namespace: str) -> bool:
+        """Whether a full read had this namespace. Before, its models seem to lack objects that they have."""
+        return not self._namespaces or namespace in self._complete
 
     async def read_all(self) -> None:
         """Read everything once, and queue the models that changed.
 
+        Of several namespaces, those that the API server refuses are skipped, and their entries stay.
+
         Raises:
-            ClusterError: a read failed; the results before it are kept.
+            ClusterError: a read failed, or every namespace is refused; the results before it are kept.
         """
         self._store.forget_missed()
+        refused: set[str] = set()
         for resource in WATCHED:
             labels = None if resource == MODELS else MANAGED_SELECTOR
             for namespace in self._namespaces or (None,):
-                for key in await self._read(resource, namespace, labels):
+                if namespace in refused:
+                    continue
+                try:
+                    changed = await self._read(resource, namespace, labels)
+                except (Refused, NotFound) as error:
+                    if namespace is None or refused.union({namespace}) >= set(self._namespaces):
+                        raise
+                    refused.add(namespace)
+                    self._tell_of_refusal(namespace, resource, error)
+                    continue
+                for key in changed:
                     self._changed(key)
+        self._settle(refused)
+
+    def _tell_of_refusal(self, namespace: str, resource: Resource, error: ClusterError) -> None:
+        if namespace not in self._refused:
+            self._refused.add(namespace)
+            log.warning(
+                "Outrider skips namespace %s, because the API server does not let it list %s there (%s). "
+                "To change it, restore the rights of its service account in that namespace, or take the "
+                "namespace out of watchNamespaces.",
+                namespace,
+                resource.plural,
+                error.message,
+            )
+
+    def _settle(self, refused: set[str]) -> None:
+        """Remember which namespaces a full read had, and queue the models that waited for it."""
+        for namespace in sorted(self._refused - refused):
+            log.info("Outrider reads namespace %s again", namespace)
+        new = set(self._namespaces) - refused - self._complete
+        self._refused = refused
+        self._complete |= new
+        for stored in self._store.models:
+            if stored.metadata.namespace in new:
+                self._changed(key_of(stored.metadata))
 
     async def _read(self, resource: Resource, namespace: str | None, labels: str | None) -> set[Key]:
         # Each kind has its own type of entries, which only its cache accepts.
         cache: Cache[Any] = self._store.cache(resource)
-        seen = cache.newest
 
         def keep(raw: JsonObject) -> Entry | None:
             entry: Entry | None = cache.read(raw, only_ours=True)
             return entry if entry is not None and self._store.of_a_model(resource, entry.metadata) else None
 
-        entries, version = await self._cluster.list_through(resource, namespace, keep, labels=labels)
-        return cache.replace(entries, version, within=namespace, seen=seen)
+        with cache.reading() as seen:
+            entries, version = await self._cluster.list_through(resource, namespace, keep, labels=labels)
+            return cache.replace(entries, version, within=namespace, seen=seen)
 
     async def read_all_forever(self, period_seconds: float) -> None:
         """Read everything and queue all models periodically, and after each restart of the watches."""
@@ -161,10 +207,13 @@ class ClusterWatch:
             return
         if cannot_wait(before, after):
             self._urgent(cache.model_of(metadata))
-        if resource == MODELS and before is None and self._store.was_missed(key_of(metadata)):
+        if resource == MODELS and before is None and self._lacks_objects(key_of(metadata)):
             self._read_soon()
         if not is_tuner_state(resource.kind, metadata):
             self._changed(cache.model_of(metadata))
+
+    def _lacks_objects(self, model: Key) -> bool:
+        return self._store.was_missed(model) or not self.has_read(model.namespace)
 
     def _read_soon(self) -> None:
         if self._reads_soon is None or self._reads_soon.when() < asyncio.get_running_loop().time():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from datetime import date
 
 import yaml
 
@@ -15,6 +17,8 @@ from outrider.importing.workload import objects, text
 
 _TEMPLATE = re.compile(r"\{\{[^}\n]*(\.(Values|Release|Chart|Capabilities)\b|\b(include|template) \")")
 """What only the template of a chart has. Flags may hold a chat template with braces, too."""
+
+_TEXT = "tag:yaml.org,2002:str"
 
 
 def documents(content: str) -> list[Json]:
@@ -42,7 +46,7 @@ def _parsed(content: str) -> list[Json]:
     try:
         found = list(_bounded(content))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
-        if isinstance(error, InputRefused):
+        if isinstance(error, InputRefused | ImportRefused):
             raise
         if "{{" in content:
             raise ImportRefused(
@@ -68,10 +72,48 @@ def _problem(error: Exception) -> str:
 def _bounded(content: str) -> Iterator[Json]:
     if _TEMPLATE.search(content):
         raise ValueError("a template")
-    for document in yaml.safe_load_all(content):
+    for document in yaml.load_all(content, _KeysAreTexts):
         # An alias is one object in many places, so only a count of all places bounds it.
         require_room(IMPORTED, document)
         yield from _objects_in(document)
+
+
+class _KeysAreTexts(yaml.SafeLoader):
+    """Reads every key as the text that Kubernetes makes of it: ``on: x`` has the key ``true``."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        self.flatten_mapping(node)
+        # Before the keys are compared, because 1 and true are one key to Python.
+        node.value = [(self._as_text(key), value) for key, value in node.value]
+        return super().construct_mapping(node, deep=deep)
+
+    def _as_text(self, key: yaml.Node) -> yaml.Node:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == _TEXT:
+            return key
+        text = _text_of_key(self.construct_object(key), key.value)
+        if text is None:
+            raise ImportRefused(
+                f"it has a key that Kubernetes does not read as text, in line {key.start_mark.line + 1}; "
+                "put the key into quotes"
+            )
+        return yaml.ScalarNode(_TEXT, text, key.start_mark, key.end_mark)
+
+
+def _text_of_key(value: object, written: str) -> str | None:
+    """The text that sigs.k8s.io/yaml makes of a key; None where it refuses the key, or rounds it."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case date():
+            return written
+        case int():
+            # What is a time in base 60 to PyYAML is a text to Kubernetes.
+            return written if ":" in written else str(value)
+        case float() if math.isfinite(value) and float(short := f"{value:g}") == value:
+            return written if ":" in written else short
+    return None
 
 
 def _objects_in(document: object) -> Iterator[Json]:

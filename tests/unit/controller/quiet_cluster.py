@@ -16,7 +16,8 @@ class QuietCluster:
 
     fails: raised by every apply of a child. hangs: a kind of which no write ends.
     meanwhile: metadata that another client sets before the next status
-    is written. status: what was written last, by model. kubernetes: the release of the API server.
+    is written. status: what all field managers wrote last, by model.
+    kubernetes: the release of the API server.
     add_ons: kinds that it knows besides.
     version_number: resource version of the newest object.
     """
@@ -25,6 +26,7 @@ class QuietCluster:
         self.objects: dict[str, Json] = {_path(MODELS, model): model for model in models}
         self.status: dict[str, Json] = {}
         self.status_writes = 0
+        self._parts: dict[str, dict[str, Json]] = {}  # of a model's status, by field manager
         self.events: list[Json] = []
         self.fails: Exception | None = None
         self.hangs: Resource | None = None
@@ -65,9 +67,14 @@ class QuietCluster:
         name: str,
         status: Mapping[str, object],
         *,
-        manager: str,  # noqa: ARG002
+        manager: str,
     ) -> Json:
         await self._hang(MODELS)
+        parts = self._parts.setdefault(name, {})
+        parts[manager] = dict(status)
+        conditions = [each for part in parts.values() for each in part.get("conditions", ())]
+        joined = {key: value for part in parts.values() for key, value in part.items()}
+        status = {**joined, "conditions": conditions} if conditions else joined
         self.status[name] = dict(status)
         self.status_writes += 1
         path = MODELS.path(namespace, name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -80,12 +81,16 @@ def _answer(status: int, body: dict[str, Any]) -> httpx.Response:
 
 @dataclass
 class Engine:
-    """An engine in a pod. key_of: the model whose key it reads. state: differences from the usual state."""
+    """An engine in a pod. key_of: the model whose key it reads. state: differences from the usual state.
+
+    silent: it refuses connections. hangs: it accepts them and does not answer.
+    """
 
     pod_uid: str
     key_of: str | None = "m"
     plugin: bool = True
     silent: bool = False
+    hangs: bool = False
     asked: int = 0
     state: dict[str, Any] = field(default_factory=dict)
 
@@ -188,8 +193,11 @@ class TargetPlace:
         found = self.tuned(of)
         return [] if found is None else [pod.name for pod in found.pods]
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _answer(self, request: httpx.Request) -> httpx.Response | Awaitable[httpx.Response]:
         engine = self.engines[request.url.host]
+        if engine.hangs:
+            engine.asked += 1
+            return asyncio.Future()
         file = self.folder / f"{engine.key_of}.pub"
         config = self.cluster.objects.get(
             CONFIG_MAPS.path("default", schedule_config_map(str(engine.key_of)))

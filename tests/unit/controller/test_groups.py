@@ -8,8 +8,10 @@ from unittest.mock import patch
 import pytest
 
 from outrider.cluster.errors import Unavailable, from_status
-from outrider.cluster.resources import DEPLOYMENTS, LEADER_WORKER_SETS
+from outrider.cluster.resources import DEPLOYMENTS, LEADER_WORKER_SETS, MODELS
 from outrider.controller.reconcile.groups import TAKEN_UP_WITHIN
+from outrider.controller.store import Cache
+from outrider.controller.watch import WATCHED
 from outrider.plan.names import GROUP_LABEL, MODEL_LABEL, REVISION_LABEL, WORKERS_LABEL, group_set
 from tests.unit.controller.factories import TWO_NODES, a_condition, a_raw_model, a_raw_pod, ago
 from tests.unit.controller.place import KEY, Place
@@ -36,6 +38,19 @@ class GroupPlace(Place):
     def groups_are(self, age: float, *conditions: Any) -> None:
         self.groups["metadata"]["creationTimestamp"] = ago(age)
         self.groups["status"] = {"conditions": list(conditions)}
+
+    def all_is_deleted(self) -> None:
+        """The model, and with it everything that it owns."""
+        self.cluster.objects.clear()
+        for resource in WATCHED:
+            cache: Cache[Any] = self.store.cache(resource)
+            cache.replace([], 10_000, within=None)
+
+    def is_made_again(self, uid: str, *, version: int) -> None:
+        """Another model has the name."""
+        raw = a_raw_model(uid=uid, version=version, **TWO_NODES)
+        self.cluster.objects[MODELS.path("default", "m")] = raw
+        self.store.models.put(raw)
 
 
 async def a_place(**spec: Any) -> GroupPlace:
@@ -132,6 +147,31 @@ async def test_what_ended_before_is_forgotten_once_the_group_serves() -> None:
     place.store.models.put(a_raw_model(version=10_000, **TWO_NODES, replicas=2))
     await place.passes()
     assert "Degraded" not in place.conditions
+
+
+@pytest.mark.parametrize("reconciled_between", [True, False])
+async def test_a_model_has_no_end_of_a_deleted_one_of_its_name(*, reconciled_between: bool) -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0-1", worker=True, leaving=True, restarts=1, ended=(1, "CUDA error"))
+    await place.passes()
+    assert place.conditions["Degraded"] == "EngineCrashing"
+
+    place.all_is_deleted()
+    if reconciled_between:
+        await place.passes()
+    place.is_made_again("uid-new", version=10_001)
+    await place.passes()
+    assert "Degraded" not in place.conditions
+
+
+async def test_of_a_deleted_model_no_end_is_kept() -> None:
+    place = await a_place()
+    place.of_the_groups("m-group-0-1", worker=True, leaving=True, restarts=1, ended=(1, "CUDA error"))
+    await place.passes()
+
+    place.all_is_deleted()
+    await place.passes()
+    assert place.reconciler._groups._ends == {}
 
 
 async def test_a_group_that_is_scaled_down_ended_for_no_trouble() -> None:

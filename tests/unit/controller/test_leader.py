@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
 from opentelemetry.trace import StatusCode
 
 from outrider.cluster.client import ClusterClient
@@ -237,6 +238,27 @@ async def test_the_first_read_is_repeated_at_growing_distances_and_the_log_says_
     assert times[1] - times[0] >= 0.05
     assert times[2] - times[1] >= 0.1
     assert "first read failed, next attempt in 0.1 s" in caplog.text
+
+
+async def test_models_are_reconciled_beside_a_namespace_that_is_refused_and_there_once_it_is_read(
+    loops: type[FakeLoop],
+) -> None:
+    # Of b, only the models can be read. A reconcile would take its pods for missing.
+    def refuse(asked: web.Request) -> int | None:
+        return 403 if asked.method == "GET" and asked.path == PODS.path("b") else None
+
+    settings = Settings(watch_namespaces=("a", "b")).model_copy(update={"resync_seconds": 0.05})
+    async with a_cluster_server() as server:
+        server.add(MODELS, a_raw_model(namespace="a"))
+        server.add(MODELS, a_raw_model(namespace="b", uid="uid-b"))
+        server.refuse = refuse
+        async with a_reign(server, loops, settings=settings) as reign:
+            await until(lambda: (server.find(MODELS, "m", "a") or {})["status"].get("conditions"))
+            assert reign.leader.has_view
+            assert not [write for write in server.writes if "/namespaces/b/" in write]
+
+            server.heal()
+            await until(lambda: server.find(DEPLOYMENTS, "m", "b"))
 
 
 async def test_everything_is_read_again_in_the_period_of_the_settings(loops: type[FakeLoop]) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from outrider.api.resource import SpeculativeModel
 from outrider.cluster.client import ClusterClient
+from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import MODELS
 from outrider.cluster.shards import Shard, shard_of
-from outrider.controller.neighbours import read_neighbours
+from outrider.controller.neighbours import forget_neighbours, read_neighbours
 from outrider.controller.store import Store
 from outrider.controller.stored import Key
 from tests.unit.controller.cluster_server import a_cluster_server, a_connection
@@ -37,6 +38,38 @@ async def test_a_named_model_is_read_if_another_shard_has_it(name: str, reads: b
         found = store.model(Key("default", name))
 
         assert (found is not None, bool(server.asked)) == (reads, reads)
+
+
+async def test_a_model_of_another_shard_is_kept_as_long_as_one_of_this_names_it() -> None:
+    store = Store(shard=lambda: OWN)
+    theirs = [name for n in range(99) if not OWN.owns("default", name := f"p-{n}")][:20]
+    ours = [name for n in range(99) if OWN.owns("default", name := f"q-{n}")][:20]
+    async with a_cluster_server() as server, a_connection(server) as api:
+        for name in theirs:
+            server.add(MODELS, named(a_raw_model(), name))
+        for name, other in zip(ours, theirs, strict=True):
+            raw = a_raw_model(name, inferencePool={"memberOf": other})
+            store.models.put(raw)
+            await read_neighbours(ClusterClient(api), store, SpeculativeModel.of_stored(raw))
+    assert store.neighbours.keys() == {Key("default", name) for name in theirs}
+
+    for name in ours[1:]:
+        store.models.drop(Metadata(name=name, namespace="default", uid="uid-m"))
+        forget_neighbours(store)
+    assert store.neighbours.keys() == {Key("default", theirs[0])}
+
+
+async def test_a_model_that_is_no_longer_named_is_dropped_when_another_is_read() -> None:
+    store = Store(shard=lambda: OWN)
+    theirs = [name for n in range(99) if not OWN.owns("default", name := f"p-{n}")][:20]
+    async with a_cluster_server() as server, a_connection(server) as api:
+        for version, other in enumerate(theirs):
+            server.add(MODELS, named(a_raw_model(), other))
+            raw = a_raw_model("m", version=version + 1, inferencePool={"memberOf": other})
+            store.models.put(raw)
+            await read_neighbours(ClusterClient(api), store, SpeculativeModel.of_stored(raw))
+
+    assert store.neighbours.keys() == {Key("default", theirs[-1])}
 
 
 @pytest.mark.parametrize(("name", "kept"), [(THEIRS, False), (OURS, True)])

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from outrider.api.reasons import DegradedReason
-from outrider.cluster.errors import Unavailable, from_status
+from outrider.cluster.errors import NotFound, Unavailable, from_status
 from outrider.cluster.resources import DEPLOYMENTS, MODELS
 from outrider.controller.reconcile import reconciler
 from outrider.controller.reconcile.reconciler import PassTooLong
+from outrider.controller.stored import Key
 from outrider.plan import planner
 from outrider.plan.pod import pod_template
 from tests.unit.controller.factories import a_condition, a_raw_model
@@ -190,6 +191,45 @@ async def test_an_answer_that_brings_nothing_but_the_status_wakes_nobody() -> No
 
     assert place.cluster.status_writes == 1
     assert place.on_external_change == []
+
+
+async def test_a_model_whose_status_there_is_nowhere_to_write_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def nowhere(*_: object, **__: object) -> None:
+        raise NotFound("no model m")
+
+    place = Place()
+    monkeypatch.setattr(place.cluster, "apply_status", nowhere)
+
+    assert await place.reconciler.reconcile(KEY) is None
+    assert place.store.models.get(KEY) is None
+    assert place.store.reconciled == {}
+
+
+async def test_a_deleted_model_takes_along_what_it_named() -> None:
+    place = Place()
+    stored = place.store.models.get(KEY)
+    assert stored is not None
+    place.store.neighbours[Key("default", "named")] = stored
+    place.store.models.drop(stored.metadata)
+    await place.passes()
+
+    assert place.store.neighbours == {}
+
+
+async def test_the_successor_of_a_model_that_is_gone_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nowhere(*_: object, **__: object) -> None:
+        place.store.models.put(a_raw_model(uid="uid-new", version=5_000))
+        raise NotFound("no model m")
+
+    place = Place()
+    monkeypatch.setattr(place.cluster, "apply_status", nowhere)
+    await place.passes()
+
+    successor = place.store.models.get(KEY)
+    assert successor is not None
+    assert successor.metadata.uid == "uid-new"
 
 
 async def test_what_keeps_a_model_from_being_tuned_is_told_while_it_is_carried_out(

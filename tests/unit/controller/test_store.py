@@ -112,6 +112,43 @@ def test_an_old_full_read_does_not_take_away_what_was_made_since() -> None:
     assert names(cache) == ["new"]
 
 
+def test_a_full_read_does_not_bring_back_what_was_deleted_during_it() -> None:
+    cache = a_cache(a_raw_pod("a", version=3), a_raw_pod("b", version=3))
+    with cache.reading():
+        cache.drop(metadata(a_raw_pod("a", version=8)))
+
+        assert full_read(cache, [a_raw_pod("a", version=3), a_raw_pod("b", version=3)], 7) == set()
+    assert names(cache) == ["b"]
+
+
+def test_a_full_read_takes_the_successor_of_what_was_deleted_during_it() -> None:
+    cache = a_cache(a_raw_pod("a", version=3))
+    with cache.reading():
+        cache.drop(metadata(a_raw_pod("a", version=6)))
+        full_read(cache, [a_raw_pod("a", uid="new", version=7)], 7)
+
+    assert [entry.metadata.uid for entry in cache.of_model(MODEL)] == ["new"]
+
+
+def test_a_full_read_whose_versions_went_back_brings_back_what_was_deleted_during_it() -> None:
+    cache = a_cache(a_raw_pod("a", version=80))
+    with cache.reading() as seen:
+        cache.drop(metadata(a_raw_pod("a", version=81)))
+        full_read(cache, [a_raw_pod("a", version=40)], 50, seen=seen)
+
+    assert names(cache) == ["a"]
+
+
+def test_a_deletion_counts_for_the_full_read_of_its_time_alone() -> None:
+    cache = a_cache(a_raw_pod("a", version=3))
+    with cache.reading():
+        cache.drop(metadata(a_raw_pod("a", version=8)))
+    with cache.reading():
+        full_read(cache, [a_raw_pod("a", version=3)], 7)
+
+    assert names(cache) == ["a"]
+
+
 def test_a_full_read_of_one_namespace_leaves_the_others_alone() -> None:
     cache = a_cache(a_raw_pod("a"))
 

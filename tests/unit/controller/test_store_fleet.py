@@ -246,6 +246,21 @@ def test_a_model_that_cannot_be_tuned_is_logged_once(caplog: pytest.LogCaptureFi
     assert [record.message.split(":")[0] for record in caplog.records] == ["default/m is not tuned"]
 
 
+def test_nothing_is_kept_of_models_that_could_not_be_tuned_and_are_gone() -> None:
+    store = Store()
+    fleet = StoreFleet(store)
+    for name in map("m-{}".format, range(100)):
+        raw = a_raw_model(name, engine={"image": "engine:1", "args": {"max-num-seqs": "many"}})
+        store.models.put(raw)
+        store.reconciled[Key("default", name)] = Reconciled(KEY)
+    fleet.tuned_models()
+    assert len(fleet._failing) == 100
+
+    store.models.replace([], 10_000, within=None)
+    fleet.tuned_models()
+    assert fleet._failing == {}
+
+
 def test_the_token_budget_of_a_step_is_known_where_it_was_set() -> None:
     engine = {"image": "engine:1", "args": {"max_num_batched_tokens": 4096}}
     (given,), (left_out,) = tuned(a_raw_model(engine=engine)), tuned(a_raw_model())

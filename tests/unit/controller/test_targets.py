@@ -11,6 +11,8 @@ import pytest
 from outrider.api.tuning import TuningMode
 from outrider.cluster.errors import Unavailable, from_status
 from outrider.cluster.resources import CONFIG_MAPS
+from outrider.controller.reconcile import targets
+from outrider.controller.reconcile.reconciler import PassTooLong
 from outrider.controller.reconcile.target_pods import KEY_PATIENCE, MAX_TARGET_PODS
 from outrider.controller.reconcile.targets import LOOK_SECONDS
 from outrider.controller.stored import Key
@@ -202,6 +204,49 @@ async def test_an_engine_at_another_port(place: TargetPlace) -> None:
     assert place.conditions()["Degraded"] == "TargetUnreachable"
     assert "port 8000" in place.trouble()
     assert place.conditions()["Ready"] == "Serving"
+
+
+async def test_pods_that_hang_end_no_reconcile_and_leave_the_others_tuned(
+    place: TargetPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "ASK_SECONDS", 0.1)
+    for index in range(2 * targets._ASKED_AT_ONCE - 1):
+        place.has_pod(f"llm-{index:02}", hangs=True)
+    place.has_pod("llm-99")
+    await place.passes(2)
+
+    assert place.tuned_pods() == ["llm-99"]
+    assert place.conditions()["Degraded"] == "TargetUnreachable"
+    assert f"pods llm-00, llm-01, llm-02 and {2 * targets._ASKED_AT_ONCE - 4} more" in place.trouble()
+
+
+async def test_pods_that_were_not_asked_come_first_in_the_next_reconcile(
+    place: TargetPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(targets, "_ASKED_AT_ONCE", 1)
+    engines = [place.has_pod(f"llm-{index}", hangs=True) for index in range(3)]
+    asked: list[list[int]] = []
+    for _ in range(4):
+        await place.passes(1)
+        asked.append([engine.asked for engine in engines])
+
+    assert asked == [[1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 1, 1]]
+
+
+async def test_an_answer_outlives_a_reconcile_that_was_stopped(place: TargetPlace) -> None:
+    await place.passes(1)
+    answering, hanging = place.has_pod("llm-1"), place.has_pod("llm-2", hangs=True)
+    place.reconciler._pass_seconds = 0.2
+    with pytest.raises(PassTooLong):
+        await place.reconciler.reconcile(Key("default", "m"))
+    assert (answering.asked, hanging.asked) == (1, 1)
+
+    hanging.hangs = False
+    place.reconciler._pass_seconds = 60.0
+    await place.passes(1)
+    assert (answering.asked, hanging.asked) == (1, 2)
+    assert place.tuned_pods() == ["llm-1", "llm-2"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 
 from outrider.cluster.client import ClusterClient
-from outrider.cluster.errors import Unavailable
+from outrider.cluster.errors import ClusterError, NotFound, Refused, Unavailable
 from outrider.cluster.objects import Metadata
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, PODS, WATCHED_CHILDREN, Resource
 from outrider.controller import kopf_operator, watch
@@ -45,7 +45,7 @@ BY_LABEL: dict[str, set[str | None]] = {
 class Watched:
     """A subject and the server that it watches, which a test controls."""
 
-    def __init__(self, server: WatchedServer, cluster: ClusterClient) -> None:
+    def __init__(self, server: WatchedServer, cluster: ClusterClient, namespaces: tuple[str, ...]) -> None:
         self.server = server
         self.store = Store()
         self.metrics = OwnMetrics()
@@ -55,7 +55,7 @@ class Watched:
             cluster,
             self.store,
             self.changes.put_nowait,
-            namespaces=(),
+            namespaces=namespaces,
             metrics=self.metrics,
             urgent=self.wake,
             missed_seconds=0.01,
@@ -74,7 +74,9 @@ class Watched:
 
 
 @asynccontextmanager
-async def a_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
+async def a_watch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, namespaces: tuple[str, ...] = ()
+) -> AsyncIterator[Watched]:
     """Not started yet."""
     async with a_watched_server(folder) as (server, kubeconfig):
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
@@ -82,7 +84,7 @@ async def a_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         configuration.host = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         cluster = ClusterClient(ApiClient(configuration))
         try:
-            yield Watched(server, cluster)
+            yield Watched(server, cluster, namespaces)
         finally:
             await cluster.aclose()
 
@@ -227,6 +229,40 @@ async def test_a_full_read_after_a_restored_backup_replaces_what_is_stored(
         assert stored.model is not None
         assert stored.model.spec.replicas == 1
         assert "resource versions went back from 90 to 50" in caplog.text
+
+
+async def test_a_model_that_is_deleted_while_it_is_listed_does_not_come_back() -> None:
+    watches: list[Receive] = []
+    listing, deleted = asyncio.Event(), asyncio.Event()
+
+    class Slow(Models):
+        """The list of models ends after the deletion."""
+
+        async def list_through(self, resource: Resource, *more: Any, **labels: Any) -> Any:
+            listed = await super().list_through(resource, *more, **labels)
+            if resource == MODELS:
+                listing.set()
+                await deleted.wait()
+            return listed
+
+    async def attach(receive: Receive) -> None:
+        watches.append(receive)
+        await asyncio.Event().wait()
+
+    changes: asyncio.Queue[Key] = asyncio.Queue()
+    subject = a_subject(cluster=Slow(), changed=changes.put_nowait)
+    watching = asyncio.create_task(subject.watch_forever(attach))
+    reading = asyncio.create_task(subject.read_all())
+    await listing.wait()
+    await until(lambda: watches)
+    watches[0](MODELS, "DELETED", a_raw_model(version=8))
+    assert await changes.get() == Key("default", "m")
+    deleted.set()
+    await reading
+    watching.cancel()
+
+    assert len(subject._store.models) == 0
+    assert changes.empty()
 
 
 async def test_kopf_keeps_no_more_of_an_object_than_its_name(
@@ -478,6 +514,121 @@ async def test_after_a_restart_of_the_watches_everything_is_read() -> None:
     await until(lambda: cluster.reads)
     for task in tasks:
         task.cancel()
+
+
+class Namespaces:
+    """A cluster with a model in each namespace.
+
+    errors: raised for the lists of a namespace. only: the kind whose lists fail; None for every kind.
+    """
+
+    def __init__(self, **errors: ClusterError) -> None:
+        self.errors = errors
+        self.only: Resource | None = None
+
+    async def list_through(
+        self, resource: Resource, namespace: str, keep: Callable[[object], object], **__: object
+    ) -> tuple[list[object], int]:
+        if namespace in self.errors and self.only in (None, resource):
+            raise self.errors[namespace]
+        return [keep(a_raw_model(namespace=namespace))] if resource == MODELS else [], 7
+
+
+@pytest.mark.parametrize("error", [Refused("forbidden"), NotFound("no such namespace")])
+async def test_a_namespace_that_is_refused_hides_no_other(error: ClusterError) -> None:
+    changes: list[Key] = []
+    subject = a_subject(cluster=Namespaces(b=error), changed=changes.append, namespaces=("a", "b", "c"))
+
+    await subject.read_all()
+
+    assert set(changes) == {Key("a", "m"), Key("c", "m")}
+    assert [subject.has_read(namespace) for namespace in ("a", "b", "c")] == [True, False, True]
+
+
+async def test_what_is_known_of_a_namespace_stays_while_it_is_refused() -> None:
+    cluster = Namespaces()
+    subject = a_subject(cluster=cluster, namespaces=("a", "b"))
+    await subject.read_all()
+
+    cluster.errors["b"] = Refused("forbidden")
+    await subject.read_all()
+
+    assert subject._store.models.get(Key("b", "m")) is not None
+    assert subject.has_read("b")
+
+
+async def test_the_models_of_a_namespace_are_queued_once_all_its_objects_could_be_read() -> None:
+    changes: list[Key] = []
+    cluster = Namespaces(b=Refused("forbidden"))
+    cluster.only = PODS
+    subject = a_subject(cluster=cluster, changed=changes.append, namespaces=("a", "b"))
+    await subject.read_all()
+    assert not subject.has_read("b")
+
+    changes.clear()
+    cluster.errors.clear()
+    await subject.read_all()
+
+    assert subject.has_read("b")
+    assert changes == [Key("b", "m")]
+
+
+async def test_a_refused_namespace_is_told_of_once_until_it_can_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "outrider")
+    cluster = Namespaces(b=Refused("forbidden"))
+    subject = a_subject(cluster=cluster, namespaces=("a", "b"))
+    await subject.read_all()
+    await subject.read_all()
+    [told] = caplog.messages
+    assert told.startswith("Outrider skips namespace b, because the API server does not let it list")
+    assert "take the namespace out of watchNamespaces" in told
+
+    caplog.clear()
+    error = cluster.errors.pop("b")
+    await subject.read_all()
+    cluster.errors["b"] = error
+    await subject.read_all()
+    assert caplog.messages == ["Outrider reads namespace b again", told]
+
+
+@pytest.mark.parametrize("namespaces", [("b",), ("b", "c")])
+async def test_a_full_read_fails_when_every_namespace_is_refused(namespaces: tuple[str, ...]) -> None:
+    cluster = Namespaces(b=Refused("forbidden"), c=Refused("forbidden"))
+
+    with pytest.raises(Refused):
+        await a_subject(cluster=cluster, namespaces=namespaces).read_all()
+
+
+async def test_a_full_read_fails_when_the_api_server_is_away_for_one_namespace() -> None:
+    with pytest.raises(Unavailable):
+        await a_subject(cluster=Namespaces(b=Unavailable("away")), namespaces=("a", "b")).read_all()
+
+
+async def test_the_watch_of_a_refused_namespace_disturbs_no_other_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_watch(tmp_path, monkeypatch, namespaces=("a", "b")) as watched:
+        watched.server.closed = "b"
+        watches = partial(run_in_thread, namespaces=("a", "b"))
+        tasks = [
+            asyncio.create_task(watched.watch.watch_forever(watches)),
+            asyncio.create_task(watched.watch.read_all_forever(3600)),
+        ]
+        await watched.server.until_watched(MODELS, 1)
+        watched.server.send(MODELS, "ADDED", a_raw_model(namespace="a"))
+        assert await watched.next_change() == Key("a", "m")
+
+        watched.server.closed = None
+        await watched.server.until_watched(MODELS, 2)
+        watched.server.send(MODELS, "ADDED", a_raw_model(namespace="b", uid="uid-b"))
+        await until(lambda: watched.store.models.get(Key("b", "m")))
+        await until(lambda: watched.watch.has_read("b"))
+        assert watched.metrics.registry.get_sample_value("outrider_operator_watch_restarts_total") == 0
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 @pytest.mark.parametrize(

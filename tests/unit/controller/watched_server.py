@@ -29,12 +29,13 @@ class WatchedServer:
 
     cluster: takes all writes, and reads by name.
     listed: by plural. version: of all lists.
-    denied: plural of what may be listed and not watched.
+    denied: plural of what may be listed and not watched. closed: a namespace in which nothing may be read.
     """
 
     def __init__(self) -> None:
         self.cluster = ClusterServer()
         self.denied: str | None = None
+        self.closed: str | None = None
         self.listed: dict[str, list[dict[str, Any]]] = {}
         self.version = 1
         self.watches: dict[str, list[asyncio.Queue[Mapping[str, Any]]]] = {}
@@ -60,14 +61,14 @@ class WatchedServer:
 
     async def _collection(self, request: web.Request, plural: str) -> web.StreamResponse:
         self.selectors.setdefault(plural, set()).add(request.query.get("labelSelector"))
+        if f"/namespaces/{self.closed}/" in request.path:
+            return _forbidden(f"cannot list resource {plural!r} in the namespace {self.closed!r}")
         if "watch" not in request.query:
             return web.json_response(
                 {"metadata": {"resourceVersion": str(self.version)}, "items": self.listed.get(plural, [])}
             )
         if plural == self.denied:
-            message = f'{plural} is forbidden: User "outrider" cannot watch resource "{plural}"'
-            status = {"kind": "Status", "status": "Failure", "code": 403, "message": message}
-            return web.json_response(status, status=403)
+            return _forbidden(f'{plural} is forbidden: User "outrider" cannot watch resource "{plural}"')
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -76,6 +77,11 @@ class WatchedServer:
             self.started.notify_all()
         while True:
             await response.write(json.dumps(await queue.get()).encode() + b"\n")
+
+
+def _forbidden(message: str) -> web.Response:
+    status = {"kind": "Status", "status": "Failure", "code": 403, "message": message}
+    return web.json_response(status, status=403)
 
 
 def discovery(path: str) -> dict[str, Any]:

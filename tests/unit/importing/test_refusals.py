@@ -121,6 +121,49 @@ def test_aliases_of_a_manifest_are_followed() -> None:
     assert "hf://a/b" in result.stdout
 
 
+KEYS_OF_OTHER_TYPES = {
+    "on": "true",
+    "yes": "true",
+    "off": "false",
+    "1": "1",
+    "0x10": "16",
+    "1.50": "1.5",
+    "2026-01-02": "2026-01-02",
+    "12:30": "12:30",
+}
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize("written", KEYS_OF_OTHER_TYPES)
+def test_a_key_that_yaml_reads_as_another_type_is_the_text_that_kubernetes_makes_of_it(
+    field: str, written: str
+) -> None:
+    deployment = a_deployment(vllm("--model", "org/model"))
+    deployment["spec"]["template"]["metadata"][field] = {"KEY": "x"}
+    result = of(yaml.safe_dump(deployment).replace("KEY:", f"{written}:"))
+
+    assert result.exit_code == 0
+    [model] = yaml.safe_load_all(result.stdout)
+    assert model["spec"]["podTemplate"]["metadata"][field] == {KEYS_OF_OTHER_TYPES[written]: "x"}
+
+
+@pytest.mark.parametrize("written", ["null", "~", ".inf", "1234567.5"])
+def test_a_key_without_a_text_is_refused_with_its_line(written: str) -> None:
+    result = of(f"kind: Deployment\nmetadata:\n  labels:\n    {written}: x\n")
+
+    assert result.exit_code == 2
+    assert "a key that Kubernetes does not read as text, in line 4" in result.output
+
+
+def test_keys_that_are_the_same_to_python_stay_two() -> None:
+    deployment = a_deployment(vllm("--model", "org/model"))
+    deployment["spec"]["template"]["metadata"]["annotations"] = {"KEY": "x"}
+    result = of(yaml.safe_dump(deployment).replace("KEY: x", "1: a\n        on: b"))
+
+    [model] = yaml.safe_load_all(result.stdout)
+    assert model["spec"]["podTemplate"]["metadata"]["annotations"] == {"1": "a", "true": "b"}
+
+
 def test_a_chat_template_with_braces_is_no_template_of_a_chart() -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"chat.jinja": "{{ bos }}\n{{- 'x' }}\n"}}
     result = of(yaml.safe_dump_all([config, a_deployment(vllm("a/b", "--chat-template={{ messages }}"))]))

@@ -30,6 +30,9 @@ _INSTALL = (
     "Outrider's chart, or set spec.parallelism.nodes: 1."
 )
 
+_Wanted = tuple[str, str]
+"""The UID of a model and the revision of its pods. A name may have another model later."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupsSeen:
@@ -54,7 +57,11 @@ class Groups:
         self._cluster = cluster
         self._store = store
         self._now = now
-        self._ends: dict[Key, tuple[str, DegradedCause]] = {}
+        self._ends: dict[Key, tuple[_Wanted, DegradedCause]] = {}
+
+    def forget(self, key: Key) -> None:
+        """Drop what is known of a model that is gone."""
+        self._ends.pop(key, None)
 
     async def obstacle(self, model: SpeculativeModel) -> DegradedCause | None:
         """The cause that prevents groups in this cluster; None without one, or if the model needs none."""
@@ -82,17 +89,17 @@ class Groups:
         deadline = timedelta(seconds=duration_seconds(model.spec.rollout.progress_deadline))
         return GroupsSeen(
             workers=tuple(pod for pod in workers if pod.metadata.deletion_timestamp is None),
-            group_ended=self._last_end(key, revision, (*leaders, *workers)),
+            group_ended=self._last_end(key, (model.metadata.uid, revision), (*leaders, *workers)),
             overdue=groups is not None and overdue(groups, leaders, deadline, self._now()),
             trouble=None if groups is None else not_taken_up(groups, self._now()),
         )
 
-    def _last_end(self, key: Key, revision: str, pods: Sequence[Pod]) -> DegradedCause | None:
+    def _last_end(self, key: Key, wanted: _Wanted, pods: Sequence[Pod]) -> DegradedCause | None:
         found = next((end for pod in pods if (end := end_of(pod, self._now()))), None)
         if found is not None:
-            self._ends[key] = (revision, found)
-        of, cause = self._ends.get(key, ("", None))
-        return cause if of == revision else None
+            self._ends[key] = (wanted, found)
+        of, cause = self._ends.get(key, (None, None))
+        return cause if of == wanted else None
 
 
 def refusal(model: SpeculativeModel, error: Refused) -> DegradedCause | None:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -22,7 +21,7 @@ from outrider.cluster.ownership import Owner
 from outrider.cluster.resources import BUDGETS, DEPLOYMENTS, JOBS, PODS
 from outrider.controller.children import Children, ControlSecret
 from outrider.controller.launch_orders import read_order
-from outrider.controller.neighbours import read_neighbours
+from outrider.controller.neighbours import forget_neighbours, read_neighbours
 from outrider.controller.policy_from_spec import require_tunable
 from outrider.controller.reconcile.downloads import ProgressReader
 from outrider.controller.reconcile.groups import Groups, refusal
@@ -34,7 +33,7 @@ from outrider.controller.reconcile.revisions import Revisions, role
 from outrider.controller.reconcile.rollouts import Rollouts, returned_because
 from outrider.controller.reconcile.targets import Targets, blocked_target
 from outrider.controller.store import Reconciled, Store
-from outrider.controller.stored import Key, StoredModel
+from outrider.controller.stored import Key, StoredModel, key_of
 from outrider.controller.traces import annotate_span
 from outrider.controller.watch import WriteThroughStore
 from outrider.engine.client import EngineClient
@@ -58,6 +57,7 @@ planned."""
 _REPORT_SECONDS = 20.0
 """Timeout in seconds for writing the status of a failed reconcile."""
 _FAILING = "The last reconciles failed, and Outrider retries"
+_AFTER_A_TICK_SECONDS = 30.0
 _NO_PLAN = Plan((), "")
 
 
@@ -166,20 +166,29 @@ class Reconciler:
         """
         stored = self._store.models.get(key)
         if stored is None or stored.metadata.deletion_timestamp is not None:
-            self._store.reconciled.pop(key, None)
-            self._failures.pop(key, None)
-            self._downloads.forget(key)
-            self._revisions.forget(key)
-            self._targets.forget(key)
-            self._pools.forget(key)
+            self._forget(key)
             return None
         try:
             report = await self._in_time(key, stored)
         except Exception as error:
             await self._report_failure(key, stored, error)
             raise
+        if self._store.models.get(key) is None:
+            self._forget(key)
+            return None
         self._failures.pop(key, None)
         return report.requeue_after_seconds
+
+    def _forget(self, key: Key) -> None:
+        """Drop what is remembered of a model that is gone, or soon will be."""
+        self._store.reconciled.pop(key, None)
+        self._failures.pop(key, None)
+        self._downloads.forget(key)
+        self._revisions.forget(key)
+        self._targets.forget(key)
+        self._pools.forget(key)
+        self._groups.forget(key)
+        forget_neighbours(self._store)
 
     async def _in_time(self, key: Key, stored: StoredModel) -> Report:
         """The reconcile, stopped after `pass_seconds`."""
@@ -187,16 +196,27 @@ class Reconciler:
             async with asyncio.timeout(self._pass_seconds) as limit:
                 report = await self._carry_out(key, stored)
                 annotate_span(reason=cause(report.statements), ready_replicas=report.ready_replicas)
-                await self._write(stored, report)
+                return await self._write(stored, report)
         except TimeoutError as error:
             if limit.expired():
                 raise PassTooLong(self._pass_seconds) from error
             raise
-        return report
 
-    async def _write(self, stored: StoredModel, report: Report) -> None:
-        with suppress(NotFound):  # The model is gone.
+    async def _write(self, stored: StoredModel, report: Report) -> Report:
+        try:
             await self._reporter.write(stored, report, now=self._now())
+            removed = await self._reporter.remove_tuners_part(
+                self._store.models.get(key_of(stored.metadata)) or stored, report
+            )
+        except NotFound:
+            # The model is gone. Its deletion may have come before the entry, so no event may follow.
+            self._store.models.drop(stored.metadata)
+            return report
+        if not removed:
+            return report
+        # A tick that was under way may write once more.
+        sooner = min(report.requeue_after_seconds or _AFTER_A_TICK_SECONDS, _AFTER_A_TICK_SECONDS)
+        return replace(report, requeue_after_seconds=sooner)
 
     async def _carry_out(self, key: Key, stored: StoredModel) -> Report:
         """Take one step after the other. The first obstacle becomes the report."""

@@ -22,14 +22,16 @@ from outrider.api.status import Status
 from outrider.api.weights import WeightsStatus
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.events import EventWriter
-from outrider.cluster.ownership import MANAGER, Owner
+from outrider.cluster.ownership import MANAGER, TUNER_MANAGER, Owner
 from outrider.controller.reconcile.readiness import cause
 from outrider.controller.stored import StoredModel, key_of
 from outrider.controller.watch import WriteThroughStore
+from outrider.plan import settled
 
 log = logging.getLogger(__name__)
 
 _OWN_CONDITIONS = conditions_owned_by(Manager.RECONCILER)
+_TUNERS_CONDITIONS = conditions_owned_by(Manager.TUNER)
 _OWN_FIELDS = (
     "observedGeneration",
     "reason",
@@ -88,6 +90,36 @@ class StatusReporter:
             level = logging.WARNING if reason.severity == "Warning" else logging.INFO
             log.log(level, "%s/%s %s: %s", owner.namespace, owner.name, reason, note)
             await self._events.emit(owner, reason, note)
+
+    async def remove_tuners_part(self, stored: StoredModel, report: Report) -> bool:
+        """Remove what the tuner wrote of a model that it no longer tunes. False: there was nothing to remove.
+
+        Raises:
+            ClusterError: not written.
+        """
+        if _is_tuned(stored, report) or not _has_tuners_part(stored.status):
+            return False
+        metadata = stored.metadata
+        # Server-side apply removes what this field manager had and no longer names.
+        answer = await self._cluster.apply_status(
+            metadata.namespace, metadata.name, {}, manager=TUNER_MANAGER
+        )
+        self._answers.keep(answer, key_of(metadata))
+        return True
+
+
+def _is_tuned(stored: StoredModel, report: Report) -> bool:
+    """The tuner writes the status of this model, now or after a failure that may pass."""
+    if stored.model is None:
+        return True
+    if stored.model.spec.target is not None:
+        return report.replicas > 0
+    return settled(stored.model).spec.live
+
+
+def _has_tuners_part(status: Status) -> bool:
+    conditions = any(each.type in _TUNERS_CONDITIONS for each in status.conditions)
+    return conditions or bool(status.decisions) or status.speculation is not None or status.slo is not None
 
 
 def status_part(report: Report, before: Status, *, generation: int, now: datetime) -> dict[str, object]:

@@ -7,7 +7,7 @@ cluster. It lists them at each reconcile, every few seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,7 +43,7 @@ from outrider.controller.store import Reconciled, Store
 from outrider.controller.stored import Key, StoredChild, StoredModel
 from outrider.controller.target_launch import TargetPods, static_schedule_of
 from outrider.engine.client import EngineAddress, EngineClient
-from outrider.engine.errors import EngineDefect, EngineError
+from outrider.engine.errors import EngineDefect, EngineError, EngineUnreachable
 from outrider.engine.signing import SigningKey
 from outrider.engine.state import EngineState
 from outrider.foreign.readers import TABLE_FILE
@@ -56,6 +56,8 @@ from outrider_protocol.schedule import Schedule
 
 LOOK_SECONDS = 5.0
 """Time between two lists of the pods of a target."""
+ASK_SECONDS = 10.0
+"""Time in which one reconcile begins to ask pods, and limit of one answer. Silent pods would take it all."""
 _ASKED_AT_ONCE = 20
 _MAX_SELECTOR = 512
 """Limit of a selector in the status, in characters."""
@@ -100,13 +102,15 @@ class Targets:
         self._children = children
         self._engines = engines
         self._now = now
-        self._states: dict[Key, dict[str, EngineState]] = {}
-        """The states of the pods of a target by UID; what counts of them stays the same while a pod lives."""
+        self._answers: dict[Key, dict[str, Answer]] = {}
+        """The last answers of the pods of a target by UID, the oldest first.
+
+        What counts of a state stays the same while a pod lives; after an error, the pod is asked again."""
 
     def forget(self, key: Key) -> None:
         """Drop the pods of a target that is gone."""
         self._store.targets.pop(key, None)
-        self._states.pop(key, None)
+        self._answers.pop(key, None)
 
     async def reconcile(
         self, key: Key, stored: StoredModel, model: SpeculativeModel, target: Target
@@ -188,36 +192,53 @@ class Targets:
         own = Claim(this.stored.metadata, frozenset())
         others = self._other_claims(this.key)
         keepers = {pod.metadata.uid: name for pod in pods if (name := keeper(pod, own, others)) is not None}
-        asked = [pod for pod in pods if pod.ready and pod.metadata.uid not in keepers]
-        known = self._states.get(this.key, {})
-        slots = asyncio.Semaphore(_ASKED_AT_ONCE)
-
-        async def ask(pod: Pod) -> tuple[str, Answer | None]:
-            uid = pod.metadata.uid
-            address = engine_address(pod, signing_key, port=wanted.port)
-            if uid in known or address is None:
-                return uid, known.get(uid)
-            async with slots:
-                return uid, await self._ask(address)
-
-        answers = dict(await asyncio.gather(*map(ask, asked)))
-        states = {uid: answer for uid, answer in answers.items() if isinstance(answer, EngineState)}
-        self._states[this.key] = states
+        addresses = {
+            pod.metadata.uid: address
+            for pod in pods
+            if pod.ready and pod.metadata.uid not in keepers
+            if (address := engine_address(pod, signing_key, port=wanted.port)) is not None
+        }
+        answers = await self._ask_all(this.key, addresses)
         made = self._config_map(this.key)
         return TargetSeen(
             name=this.key.name,
             where=str(this.target.workload or f"selector {wanted.labels}"),
             port=wanted.port,
             pods=pods,
-            answers={uid: answer for uid, answer in answers.items() if answer is not None},
+            answers=answers,
             keepers=keepers,
             left_out=len(found) - len(pods),
             key_made=None if made is None else made.metadata.creation_timestamp,
         )
 
+    async def _ask_all(self, key: Key, addresses: Mapping[str, EngineAddress]) -> Mapping[str, Answer]:
+        """The last answer of each pod by UID, once no more can be asked within `ASK_SECONDS`.
+
+        Pods that were never asked come first, then those that were asked the longest ago. An answer is kept
+        as it arrives, so that a reconcile that is stopped here is not in vain.
+        """
+        known = self._answers.get(key, {})
+        answers = self._answers[key] = {uid: known[uid] for uid in known if uid in addresses}
+        failed = (uid for uid, answer in answers.items() if not isinstance(answer, EngineState))
+        waiting = iter([*(uid for uid in addresses if uid not in answers), *failed])
+        clock = asyncio.get_running_loop()
+        ends_at = clock.time() + ASK_SECONDS
+
+        async def ask_one_by_one() -> None:
+            while clock.time() < ends_at and (uid := next(waiting, None)) is not None:
+                answer = await self._ask(addresses[uid])
+                answers.pop(uid, None)
+                answers[uid] = answer
+
+        await asyncio.gather(*(ask_one_by_one() for _ in range(_ASKED_AT_ONCE)))
+        return dict(answers)
+
     async def _ask(self, address: EngineAddress) -> Answer:
         try:
-            state = await self._engines.state(address)
+            async with asyncio.timeout(ASK_SECONDS):
+                state = await self._engines.state(address)
+        except TimeoutError:
+            return EngineUnreachable(f"timeout: no complete answer within {ASK_SECONDS:g} s")
         except EngineError as error:
             return error
         except Exception as error:  # noqa: BLE001 - isolation: one pod's answer must not hide the others
