@@ -1,18 +1,24 @@
-"""``python -m tests.bench.sglang.record RESULT NAME``: the record of Outrider and SGLang's own rules.
+"""``python -m tests.bench.sglang.record NAME RESULT...``: the record of Outrider and SGLang's own rules.
 
-RESULT is the file of a run of all arms, of which the fixed K ran at least once.
+RESULT is the file of a run of all arms, or that of another record. The fixed K ran in at least one of them.
+Several files have different repeats (``--first``), and code of one commit.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from tests.bench.records.record import RAW, Record, Table, percent_spread, write_of_result
+from tests.bench.records.record import RAW, Record, Table, percent_spread
+from tests.bench.sglang import plan
 from tests.bench.sglang.engines import ARMS, EMA, OUTRIDER, THROUGHPUT_AWARE
 from tests.bench.sglang.runs import SLICE_SECONDS
+from tests.bench.sglang.summary import summary
 
 WORDS = {OUTRIDER: "Outrider", EMA: "SGLang `ema`", THROUGHPUT_AWARE: "SGLang `throughput_aware`"}
 DEPENDS = (
@@ -34,6 +40,29 @@ DEPENDS = (
 
 Phases = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Sums of the bench, by phase and arm."""
+
+
+def joined(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Several results as one, with the sums over all repeats.
+
+    Raises:
+        ValueError: two results have the same repeat, are of different code, or one run was interrupted.
+    """
+    repeats = [repeat for result in results for repeat in sorted({run["repeat"] for run in result["runs"]})]
+    if len(set(repeats)) < len(repeats):
+        raise ValueError(f"the results have the repeats {repeats}; each may have its own only, see --first")
+    if len({result["commit"] for result in results}) > 1:
+        raise ValueError("the results are of different commits")
+    if not all(result.get("complete", True) for result in results):
+        raise ValueError("a run was interrupted")
+    runs = [run for result in results for run in result["runs"]]
+    return {
+        **results[0],
+        "command": "; ".join(result["command"] for result in results),
+        "started": [start for result in results for start in result.get("started", [result["date"]])],
+        "runs": runs,
+        "summary": summary(runs, plan.phases()),
+    }
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
@@ -91,7 +120,8 @@ def record_of(result: Mapping[str, Any], name: str) -> Record:
         command=result["command"],
         shown="simulated: real SGLang 0.5.23 on a CPU, with the clock and the acceptance of a GPU",
         machine="two shared CPU cores; the figures do not depend on it",
-        interval=f"the brackets are the smallest and largest of {repeats} runs, no confidence interval",
+        interval=f"the brackets are the smallest and largest of {repeats} runs, no confidence interval; the "
+        f"benchmark started at {', '.join(start[:16].replace('T', ' ') for start in result['started'])} UTC",
         limits=f"One set of step times, doubled. Each fixed K ran for {SLICE_SECONDS:g} s per load. No GPU.",
         depends=DEPENDS,
         versions={"SGLang": "0.5.23"},
@@ -102,8 +132,13 @@ def record_of(result: Mapping[str, Any], name: str) -> Record:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the record, and the result beside it."""
-    write_of_result(arguments, module="tests.bench.sglang.record", about=__doc__, record_of=record_of)
+    """Write the record, and the joined results beside it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.sglang.record", description=__doc__)
+    parser.add_argument("name", help="such as 2026-12-01-sglang")
+    parser.add_argument("results", type=Path, nargs="+", help="such as out/sglang.json")
+    options = parser.parse_args(arguments)
+    result = joined([json.loads(path.read_text(encoding="utf-8")) for path in options.results])
+    record_of(result, options.name).write_with(result)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from outrider_twin.settings import Settings
 from tests.bench.sglang import plan
 from tests.bench.sglang.engines import ARMS, FIXED, OUTRIDER, THROUGHPUT_AWARE
-from tests.bench.sglang.record import tables
+from tests.bench.sglang.record import joined, tables
 from tests.bench.sglang.summary import summary, text
 
 LOADS = plan.Load(1, ("code",)), plan.Load(8, ("code", "prose"))
@@ -81,3 +83,34 @@ def test_the_record_begins_with_the_smallest_lead_over_sglang() -> None:
     assert [row[0] for row in leads.rows] == ["hard", "easy"]
     assert leads.rows[0][1:] == ["25.0 [25.0, 25.0]", "-9.1 [-9.1, -9.1]", "0.0 [0.0, 0.0]"]
     assert rates.rows[0] == ["hard", "200 [200, 200]", "160 [160, 160]", "220 [220, 220]", "3"]
+
+
+def result(*repeats: int, commit: str = "c") -> dict[str, Any]:
+    rows = [
+        {"repeat": repeat, "arm": arm, "phase": phase.name, "tokens_per_second": 100.0 + repeat}
+        for repeat in repeats
+        for arm in ARMS
+        for phase in plan.phases()
+    ]
+    return {"commit": commit, "command": f"bench {repeats[0]}", "date": f"day {repeats[0]}", "runs": rows}
+
+
+def test_results_of_several_days_are_one_with_all_repeats() -> None:
+    found = joined([result(0, 1), result(2)])
+
+    assert (found["command"], found["started"]) == ("bench 0; bench 2", ["day 0", "day 2"])
+    assert {tuple(one["tokens_per_second"]) for one in found["summary"]} == {(100.0, 101.0, 102.0)}
+    assert joined([found]) == found
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ([result(1, 2)], "each may have its own only"),
+        ([result(2, commit="d")], "different commits"),
+        ([{**result(2), "complete": False}], "interrupted"),
+    ],
+)
+def test_results_that_do_not_belong_together_are_refused(others: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        joined([result(0, 1), *others])
