@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from outrider.cli.common.files import standard_input
+from outrider.cli.common.names import check_namespace
 from outrider.cli.common.output import CommandError, ExitCode, say
 from outrider.foreign.readers import IMPORTED
 from outrider.importing import (
@@ -53,6 +54,8 @@ def import_manifest(
     production stack.
     Standard error names what it could not carry, and why. Exit code 2: an engine became no SpeculativeModel.
     """
+    if namespace is not None:
+        check_namespace(namespace)
     options = Options(name=name, namespace=namespace, container=container, keep_image=keep_image)
     if bool(file) == bool(command):
         raise CommandError(
@@ -88,7 +91,7 @@ def _read(file: Path) -> str:
     most = IMPORTED.most_bytes + 1
     try:
         if str(file) == "-":
-            return sys.stdin.read(most)
+            return standard_input().read(most)
         with file.open(encoding="utf-8") as opened:
             return opened.read(most)
     except (OSError, UnicodeDecodeError) as error:

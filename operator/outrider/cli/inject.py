@@ -10,6 +10,7 @@ import yaml
 
 from outrider.api.crd import PlainDumper
 from outrider.cli.common.files import read_text
+from outrider.cli.common.names import check_image, check_model_name
 from outrider.cli.common.output import CommandError
 from outrider.importing.findings import ImportRefused
 from outrider.importing.injection import Injected, Injection
@@ -36,6 +37,9 @@ def inject(
     and probes stay. Objects without such a pod are printed as they are. Standard error names each change.
     Exit code 2: an engine cannot be tuned; the message says why.
     """
+    check_image("--plugin-image", plugin_image)
+    if name is not None:
+        check_model_name(name)
     wanted = Injection(image=plugin_image, name=name, container=container)
     found = [each for one in file for each in _injected(one, wanted)]
     if not any(each.changes for each in found):

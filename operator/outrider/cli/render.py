@@ -15,6 +15,7 @@ from outrider.api.json_object import Json
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.common.files import read_text
 from outrider.cli.common.manifests import all_checked, raw_models
+from outrider.cli.common.names import check_namespace
 from outrider.cli.common.output import CommandError
 from outrider.plan import ControlKeys, Manifest, Plan, PlanSettings, plan
 from outrider.plan.additions import additions
@@ -41,6 +42,7 @@ def render(
     The objects have the operator's defaults. They lack what only a cluster has: the UID of the owner, and the
     key pair of the control API. Exit code 2: the manifest has mistakes; each is one line.
     """
+    check_namespace(namespace)
     raws = [_with_namespace(raw, namespace) for raw in raw_models(read_text(file), str(file))]
     texts = [text_of(model) for model in all_checked(raws, str(file))]
     typer.echo("---\n".join(texts), nl=False)

@@ -206,7 +206,9 @@ def _enough_gpus(question: Question, chosen: Proposal) -> int | None:
     enough = (
         spread
         for spread in wider
-        if spread is not None and _memory(question, chosen, spread).verdict is not Verdict.TOO_LARGE
+        if spread is not None
+        and spread.divides(question.target.heads)
+        and _memory(question, chosen, spread).verdict is not Verdict.TOO_LARGE
     )
     found = next(enough, None)
     return None if found is None else found.gpus

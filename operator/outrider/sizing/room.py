@@ -69,7 +69,7 @@ def shortage(spec: Spec, weights: WeightsStatus | None, *, share: float | None) 
     held = _held(spec, known.architecture, gpu, share or 1.0, load, spread)
     if (files is not None or spec.model.uri == known.uri) and held.weights > gpu.memory_bytes:
         wider = ((s, _held(spec, known.architecture, gpu, share or 1.0, load, s)) for s in _wider(spread))
-        enough = (s for s, needed in wider if _fits(needed))
+        enough = (s for s, needed in wider if _fits(needed) and s.divides(known.architecture.heads))
         return Shortage(True, _certain(held, gpu, next(enough, None)))
     if share is None or _fits(held) or (weights is not None and no_room(spec, weights)):
         return None

@@ -38,6 +38,13 @@ class Spread:
         """GPUs over which all weights but experts are divided."""
         return self.tensor * self.pipeline
 
+    def divides(self, heads: int) -> bool:
+        """Return True if these attention heads come out even over GPUs; vLLM refuses other launches.
+
+        See ``ModelConfig.verify_with_parallel_config``.
+        """
+        return heads % self.tensor == 0
+
     def with_gpus(self, gpus: int) -> Spread | None:
         """As many by tensor parallelism as that takes; None: it does not come out even."""
         others = self.pipeline * self.data

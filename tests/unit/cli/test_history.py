@@ -88,6 +88,9 @@ def test_a_time_is_a_moment_or_how_long_ago(text: str, ago: int) -> None:
     [
         ("yesterday", "or 10m for ten minutes ago"),
         ("2026-01-01T11:00:00", "write 2026-01-01T11:00:00Z"),
+        ("2026-01-01", "write 2026-01-01T00:00:00Z"),
+        ("800000d", "before the year 1"),
+        ("0001-01-01T00:00:00+23:00", "before the year 1"),
         ("2026-01-02T11:00:00Z", "in the future"),
     ],
 )

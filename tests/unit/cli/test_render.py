@@ -62,6 +62,23 @@ def test_every_model_of_a_file_is_rendered_and_nothing_else(tmp_path: Path) -> N
     assert [child["metadata"]["name"] for child in deployments] == ["qwen", "other"]
 
 
+def test_the_models_of_a_list_of_kubectl_are_rendered_and_nothing_else() -> None:
+    first, second = base_manifest(), base_manifest()
+    second["metadata"] = {"name": "other"}
+    shown = {"apiVersion": "v1", "kind": "List", "items": [first, {"kind": "Secret"}, second]}
+    printed = documents(render("-", text=yaml.safe_dump(shown)))
+    assert [child["metadata"]["name"] for child in printed if child["kind"] == "Deployment"] == [
+        "qwen",
+        "other",
+    ]
+
+
+def test_an_empty_list_holds_no_model() -> None:
+    result = render("-", text="{apiVersion: v1, kind: List, items: []}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "holds no SpeculativeModel" in result.stderr
+
+
 def test_a_model_without_a_namespace_gets_the_one_that_is_asked_for(tmp_path: Path) -> None:
     first, second = base_manifest(), base_manifest()
     second["metadata"] = {"name": "other"}

@@ -18,8 +18,6 @@ from tests.unit.docs.pages import ROOT, text_of
 PAGE = "docs/guide/how-to.md"
 FOLDER = ROOT / "examples" / "teams"
 EXAMPLES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-UNKNOWN = "mixture-of-experts"
-"""No dimensions of its model are known."""
 GPUS = {
     "air-gapped": "A100-80GB",
     "batch-offline": "H100",
@@ -28,6 +26,7 @@ GPUS = {
     "four-gpus": "H100",
     "gated-token": "L40S",
     "long-context": "H200",
+    "mixture-of-experts": "H100",
     "observe": "L40S",
     "own-table": "L40S",
     "rag-ngram": "H100",

@@ -47,7 +47,7 @@ def test_every_section_says_for_whom_what_to_change_what_to_expect_and_its_limit
 
 
 def test_the_table_is_what_plan_says_today() -> None:
-    assert set(how_to.GPUS) == set(how_to.EXAMPLES) - {how_to.UNKNOWN}
+    assert set(how_to.GPUS) == set(how_to.EXAMPLES)
     assert how_to.table() == how_to.reckoned()
 
 

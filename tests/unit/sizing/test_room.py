@@ -49,6 +49,13 @@ def test_weights_that_are_more_than_the_gpu_has_are_certain_not_to_fit() -> None
     assert "use at least 2 GPUs (spec.parallelism.tensor: 2)" in short.message
 
 
+def test_only_a_number_of_gpus_that_divides_the_heads_is_proposed() -> None:
+    """Qwen2.5-7B has 28 attention heads, so no engine of it starts on eight GPUs."""
+    short = found("hf://Qwen/Qwen2.5-7B-Instruct", memory="4000")
+    assert short is not None
+    assert "use more GPUs" in short.message
+
+
 def test_what_only_overhead_and_cache_make_too_large_is_a_warning_with_the_numbers() -> None:
     short = found("hf://Qwen/Qwen3-8B", product=L4, max_length=40960)
     assert short is not None

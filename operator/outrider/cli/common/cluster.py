@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
 from kubernetes.aio.client import ApiClient
 from kubernetes.aio.config import ConfigException, list_kube_config_contexts
 from pydantic import ValidationError
 
 from outrider.api.mistakes import validation_message
 from outrider.api.resource import SpeculativeModel
+from outrider.api.text import shortened
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
 from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
@@ -27,6 +29,9 @@ from outrider.tuning.decision import BinEstimates
 from outrider.tuning.stored import StateError
 
 _REMEDY = "Set KUBECONFIG, or use --kubeconfig."
+_NOT_A_KUBECONFIG = (TypeError, ValueError, KeyError, AttributeError, yaml.YAMLError)
+"""What the client library raises while it loads a file with other content: it checks few of its types."""
+_NO_KUBECONFIG = (ConfigException, OSError, *_NOT_A_KUBECONFIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
     _require_files(choice)
     try:
         api = await connect(kubeconfig=choice.kubeconfig, context=choice.context)
-    except (ConfigException, OSError) as error:
+    except _NO_KUBECONFIG as error:
         raise CommandError(_no_cluster(choice, error)) from error
     async with api:
         try:
@@ -61,7 +66,7 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
 
 def _require_files(choice: ClusterChoice) -> None:
     if choice.kubeconfig is not None:
-        if not choice.kubeconfig.is_file():
+        if not choice.kubeconfig.exists():
             raise CommandError(f"there is no file {choice.kubeconfig}. Name another one with --kubeconfig.")
         return
     named = os.environ.get("KUBECONFIG")
@@ -70,14 +75,24 @@ def _require_files(choice: ClusterChoice) -> None:
 
 
 def _no_cluster(choice: ClusterChoice, error: Exception) -> str:
+    if isinstance(error, _NOT_A_KUBECONFIG):
+        file = _files(choice) or "~/.kube/config"
+        return f"no cluster to ask: {file} is not a kubeconfig{_reason(error)}. {_REMEDY}"
     try:
         found = () if choice.context is None else list_kube_config_contexts(_files(choice))[0]  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError):
-        found = ()
-    if not found:
+        names = ", ".join(sorted(str(each["name"]) for each in found))
+    except _NO_KUBECONFIG:
+        names = ""
+    if not names:
         return f"no cluster to ask: {error}. {_REMEDY}"
-    names = ", ".join(sorted(str(each["name"]) for each in found))
     return f"the kubeconfig has no context {choice.context}. Use one of: {names}."
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f": line {error.problem_mark.line + 1}: {error.problem}"
+    # Of other types the message is about Python and not about the file.
+    return f": {shortened(str(error), 200)}" if isinstance(error, ValueError | yaml.YAMLError) else ""
 
 
 def cannot_read(error: ClusterError) -> CommandError:
@@ -93,11 +108,11 @@ def _default_namespace(choice: ClusterChoice) -> str:
         return own_namespace()
     try:
         found, current = list_kube_config_contexts(_files(choice))  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError):
+        wanted = choice.context or current["name"]
+        context = next((each for each in found if each["name"] == wanted), current)
+        return str(context["context"].get("namespace") or "default")
+    except _NO_KUBECONFIG:
         return own_namespace()
-    wanted = choice.context or current["name"]
-    context = next((each for each in found if each["name"] == wanted), current)
-    return str(context["context"].get("namespace") or "default")
 
 
 def _files(choice: ClusterChoice) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from outrider.bench.prompts import BUILT_IN
 from outrider.bench.texts import Task
@@ -12,16 +13,18 @@ from outrider.cli.common.output import CommandError
 
 STANDARD_INPUT = Path("-")
 _MAX_BYTES = 10_000_000
+_BYTE_ORDER_MARK = "\ufeff"
+"""Which editors on Windows put before a text, and no JSON may begin with."""
 
 
 def read_text(path: Path) -> str:
     """The text of a file of at most 10 MB; ``-`` for standard input."""
     try:
         if path == STANDARD_INPUT:
-            return sys.stdin.read()
+            return standard_input().read().removeprefix(_BYTE_ORDER_MARK)
         if path.stat().st_size > _MAX_BYTES:
             raise CommandError(f"{path} has more than {_MAX_BYTES // 1_000_000} MB; name another file")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8").removeprefix(_BYTE_ORDER_MARK)
     except FileNotFoundError as error:
         raise CommandError(f"there is no file {path}{_beside(path)}") from error
     except IsADirectoryError as error:
@@ -32,6 +35,17 @@ def read_text(path: Path) -> str:
         raise CommandError(f"{path} is not text in UTF-8; name another file") from error
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}; name another file") from error
+
+
+def standard_input() -> TextIO:
+    """The stream behind ``-``.
+
+    Raises:
+        CommandError: the caller has closed it, as a shell does with ``<&-``.
+    """
+    if sys.stdin is None:
+        raise CommandError("standard input is closed; pipe a file into it, or name a file in place of -")
+    return sys.stdin
 
 
 def _beside(path: Path) -> str:

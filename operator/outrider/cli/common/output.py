@@ -61,7 +61,7 @@ def require_consent(effect: str, *, given: bool) -> None:
     """
     if given:
         return
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError(f"{effect}. Agree to that with --yes.")
     if not typer.confirm(f"{effect}. Continue?", err=True):
         raise typer.Exit(ExitCode.CANNOT)

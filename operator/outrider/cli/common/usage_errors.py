@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from typing import Any
 
 import typer
@@ -28,6 +29,9 @@ _WORDS = (
 class OneLineGroup(TyperGroup):
     """A group of commands that answers a mistake with one line on standard error, without a usage text."""
 
+    keeps_tracebacks = ("run",)
+    """Commands whose log is read later by others, who need the place of an error of the system."""
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -46,13 +50,19 @@ class OneLineGroup(TyperGroup):
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
         except typer.Abort:
             typer.echo("Aborted.", err=True)
-            sys.exit(ExitCode.NOT_WELL)
+            sys.exit(ExitCode.CANNOT)
         except typer.TyperException as error:
             say(command, self._complaint(error, command, words))
             sys.exit(error.exit_code)
         except CommandError as error:
             for line in error.lines:
                 say(command, line)
+            sys.exit(ExitCode.CANNOT)
+        except OSError as error:
+            if command in self.keeps_tracebacks:
+                raise
+            _close_output()
+            say(command, _of_the_system(error))
             sys.exit(ExitCode.CANNOT)
         sys.exit(code if isinstance(code, int) else ExitCode.FINE)
 
@@ -76,6 +86,22 @@ class OneLineGroup(TyperGroup):
     def _options(self, command: str) -> Iterable[str]:
         found = self.commands[command] if command else self
         return (option for parameter in found.params for option in parameter.opts if option.startswith("-"))
+
+
+def _of_the_system(error: OSError) -> str:
+    why = error.strerror or str(error)
+    if error.filename is None:
+        return f"input or output failed: {why}"
+    return f"{error.filename} cannot be used: {why}; name another file"
+
+
+def _close_output() -> None:
+    """Drop what standard output still holds: a full disk would refuse it again when the process ends."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        sys.stdout = StringIO()
 
 
 def _about(parameter: Any, error: typer.TyperException, words: Sequence[str], help_text: str) -> str:

@@ -31,19 +31,23 @@ def moment(text: str, *, now: datetime) -> datetime:
     now: with a zone.
     """
     ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if ago is not None:
-        return now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
     try:
+        if ago is not None:
+            return now - timedelta(seconds=int(ago[1]) * _UNITS[ago[2]])
         found = datetime.fromisoformat(text)
+        if found.tzinfo is not None:
+            found = found.astimezone(UTC)
+    except OverflowError as error:
+        raise CommandError(f"--at is {text}, which is before the year 1; write a later time") from error
     except ValueError as error:
         raise CommandError(
             f"--at is {text}; write 2026-01-01T12:00:00Z, or 10m for ten minutes ago"
         ) from error
     if found.tzinfo is None:
-        raise CommandError(f"--at is {text}, which names no zone; write {text}Z")
+        raise CommandError(f"--at is {text}, which names no zone; write {found.isoformat()}Z")
     if found > now:
         raise CommandError(f"--at is {text}, which is in the future; write a past time")
-    return found.astimezone(UTC)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

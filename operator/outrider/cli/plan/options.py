@@ -53,7 +53,8 @@ class Options:
         str | None, typer.Option(help="Name of the model, such as Qwen3-8B, or the path of its config.json.")
     ] = None
     config: Annotated[
-        Path | None, typer.Option(help="Path of the config.json of a model that plan does not know.")
+        Path | None,
+        typer.Option(help="Path of the config.json of a model that plan does not know, or of its folder."),
     ] = None
     method: Annotated[
         Method | None,

@@ -13,7 +13,7 @@ from outrider.api.speculative_config import OWN_VOCABULARY
 from outrider.cli.common.files import read_text
 from outrider.cli.common.output import CommandError
 from outrider.cli.plan.options import Options
-from outrider.performance.tables_file import TableError, read_tables, select
+from outrider.performance.tables_file import TableError, parse_tables, select
 from outrider.performance.throughput_table import ThroughputTable
 from outrider.plan.gpu_labels import PRODUCT, selected, selected_slice
 from outrider.sizing.architecture import Architecture, Precision
@@ -35,6 +35,7 @@ from outrider_protocol.methods import TRAITS, Drafter, Kind, Method, Tunability
 
 _SERVED = tuple(m for m in Method if TRAITS[m].tunability is not Tunability.REFUSED)
 _PLACEHOLDER = "hf://ORGANISATION/"
+_CONFIG = "config.json"
 
 
 def uri_of_model(options: Options, spec: Spec | None) -> str:
@@ -43,7 +44,7 @@ def uri_of_model(options: Options, spec: Spec | None) -> str:
         return spec.model.uri
     name = options.model
     if name is None or _is_file(name):
-        path = Path(name) if name is not None else options.config
+        path = Path(name) if name is not None else _config(options)
         assert path is not None
         return _PLACEHOLDER + (path.resolve().parent.name or "MODEL")
     uri = _uri_of(name)
@@ -67,9 +68,12 @@ def _uri_of(name: str) -> str:
 
 def target_of(options: Options, uri: str) -> tuple[Architecture, Source]:
     """The model's dimensions, and their source."""
-    path = options.config or (Path(options.model) if options.model and _is_file(options.model) else None)
+    path = _config(options) or (Path(options.model) if options.model and _is_file(options.model) else None)
     name = options.model if options.file is None and options.model else uri
-    found, where = _architecture(name if path is None else str(path), what="model", option="--config")
+    if path is None:
+        found, where = _architecture(name, what="model", option="--config")
+    else:
+        found, where = _architecture_in(path)
     said = precision_in(uri)
     if path is not None and said is not None and found.precision is Precision.BF16 and not found.unknown:
         found = replace(found, precision=said)
@@ -80,13 +84,28 @@ def target_of(options: Options, uri: str) -> tuple[Architecture, Source]:
     return found, Source(f"model {found.name}", Evidence.READ, where)
 
 
+def _config(options: Options) -> Path | None:
+    """The file that --config names; of a folder, the config.json in it."""
+    path = options.config
+    if path is None or not path.is_dir():
+        return path
+    if not (path / _CONFIG).is_file():
+        raise CommandError(f"--config: the folder {path} has no {_CONFIG}; name that of the model")
+    return path / _CONFIG
+
+
+def _architecture_in(path: Path) -> tuple[Architecture, str]:
+    name = str(path)
+    try:
+        return read_config(read_text(path), name=name, quantization=_beside(path)), name
+    except ConfigError as error:
+        raise CommandError(str(error)) from error
+
+
 def _architecture(name: str, *, what: str, option: str) -> tuple[Architecture, str]:
     """Dimensions of a model and their source: by its name, or from the file of that name."""
     if _is_file(name):
-        try:
-            return read_config(read_text(Path(name)), name=name, quantization=_beside(Path(name))), name
-        except ConfigError as error:
-            raise CommandError(str(error)) from error
+        return _architecture_in(Path(name))
     known = known_model(name)
     if known is None:
         names = [one.architecture.name for one in KNOWN_MODELS]
@@ -214,7 +233,8 @@ def measured_table(options: Options) -> ThroughputTable | None:
             raise CommandError("--table names a table of a file; name the file with --tables")
         return None
     try:
-        chosen = select(read_tables(options.tables), options.table)
+        tables = parse_tables(read_text(options.tables), str(options.tables))
+        chosen = select(tables, options.table)
     except TableError as error:
         raise CommandError(str(error)) from error
     if len(chosen) > 1:

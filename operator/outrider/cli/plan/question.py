@@ -26,6 +26,7 @@ from outrider.cli.plan.parts import (
     with_flags,
 )
 from outrider.runtimes import RUNTIMES
+from outrider.sizing.architecture import Architecture
 from outrider.sizing.forecast import Forecast, Question
 from outrider.sizing.gpus import Gpu
 from outrider.sizing.known_drafters import KnownDrafter, drafters_of
@@ -95,13 +96,15 @@ def asked(options: Options) -> Asked:
     drafter, warning = drafter_of(method, target, options.drafter or drafter_uri, spec)
     gpu = gpu_of(options, spec)
     share, most = _of_engine(spec, gpu)
+    spread = _spread(options, spec)
+    _check_heads(spread, target, "--gpus" if options.gpus is not None else "spec.parallelism.tensor")
     if options.memory_share is not None:
         share = options.memory_share
     question = Question(
         target=target,
         drafter=drafter,
         gpu=gpu,
-        spread=_spread(options, spec),
+        spread=spread,
         memory_share=share,
         max_num_seqs=most,
         load=_load(options, spec),
@@ -121,6 +124,17 @@ def _spread(options: Options, spec: Spec | None) -> Spread:
     if options.gpus is not None:
         return Spread(tensor=options.gpus)
     return Spread() if spec is None else Spread.of(spec.parallelism)
+
+
+def _check_heads(spread: Spread, target: Architecture, field: str) -> None:
+    """Refuse a size with which no engine starts. field: that has the size."""
+    if spread.divides(target.heads):
+        return
+    sizes = [size for size in range(1, target.heads + 1) if Spread(tensor=size).divides(target.heads)]
+    raise CommandError(
+        f"{field} is {spread.tensor}, and vLLM cannot divide the {target.heads} attention heads of "
+        f"{target.name} by that; write one of {', '.join(map(str, sizes))}"
+    )
 
 
 def _check(options: Options, spec: Spec | None) -> None:
