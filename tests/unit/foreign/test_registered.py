@@ -12,6 +12,7 @@ ROOT = Path(outrider.__file__).parent
 _PARSERS = {
     "loads",
     "load",
+    "load_all",
     "safe_load",
     "safe_load_all",
     "from_json",
