@@ -19,7 +19,7 @@ QUANTITY_PATTERN = "[0-9]+([.][0-9]+)?([eE][0-9]+|m|k|[KMGTPE]i?)?"
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 """Name of a Kubernetes object."""
 MAX_NAME_LENGTH = 52
-"""Of a model's name: leaves room for the suffixes of children within the 63 characters of a DNS label."""
+"""Characters of a model's name. The rest of the 63 of a DNS label is for the suffixes of children."""
 MODEL_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 ModelName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=MODEL_NAME_PATTERN)]
 """Name of a SpeculativeModel."""

@@ -32,7 +32,7 @@ LONGEST = "r" * 53
 
 
 def entries(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every value of an object that is no object and no list, with the keys that lead to it."""
+    """Every text, number and boolean of an object, with the keys that lead to it."""
     if isinstance(value, dict):
         for key, entry in value.items():
             yield from entries(entry, (*path, str(key)))

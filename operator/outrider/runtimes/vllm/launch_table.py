@@ -32,7 +32,7 @@ def launch_table(candidates: Sequence[int], max_num_seqs: int) -> list[Range]:
         values = ", ".join(str(k) for k in sorted(candidates))
         raise ValueError(
             f"each candidate ({values}) needs a batch size of its own, and engines run at most "
-            f"{max_num_seqs} requests at a time; write at most {max_num_seqs} values in "
+            f"{max_num_seqs} requests at a time. Write at most {max_num_seqs} values in "
             "spec.speculation.candidates, or raise max-num-seqs or max-num-batched-tokens in spec.engine.args"
         )
     widest: Range = [1, first_narrow - 1, falling[0]]
