@@ -52,7 +52,6 @@ def uses_gpu(spec: Spec) -> bool:
 def _is_gpu(resource: str) -> bool:
     """A GPU of any vendor, a partition of one, or a turn on one.
 
-    The device plugin of NVIDIA names turns ``gpu.shared`` where it renames shared GPUs
-    (``renameByDefault``), and always under MPS.
+    The device plugin of NVIDIA names turns ``gpu.shared`` with ``renameByDefault``.
     """
     return resource.endswith(("/gpu", "/gpu.shared")) or resource.startswith("nvidia.com/mig-")

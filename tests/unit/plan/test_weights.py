@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from outrider.api.quantity import MAX_NAME_LENGTH
 from outrider.api.reasons import DegradedReason
-from outrider.api.resource import MAX_NAME_LENGTH, SpeculativeModel
+from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
 from outrider.plan.names import MODEL_LABEL
 from outrider.plan.weights.fit import advice
