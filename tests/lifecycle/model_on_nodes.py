@@ -5,7 +5,6 @@ from __future__ import annotations
 import yaml
 
 from tests.cluster.annotations import OVERRIDE, OVERRIDE_UNTIL
-from tests.environment.place import OPERATOR_IMAGE
 from tests.lifecycle.nodes import Nodes
 from tests.lifecycle.releases import CHART, ROOT, Helm, Values
 from tests.lifecycle.stored_models import KIND
@@ -23,9 +22,7 @@ _VOLUMES = ROOT / "tests" / "environment" / "cluster" / "volumes.yaml"
 
 def install_operator(nodes: Nodes, values: Values) -> None:
     """The present one, by its chart with these values besides, and the volumes of engines."""
-    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
     always = {
-        "image": {"repository": repository, "tag": tag},
         "metrics": {"source": "PodScrape"},
         "tuning": {"interval": 5, "scaleSettle": 15},
     }

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from tests.environment.place import CLUSTER, PYTHON_IMAGE
+from tests.environment.place import CLUSTER, OPERATOR_IMAGE, PYTHON_IMAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "outrider"
 RELEASE = "outrider"
 CRD = "speculativemodels.outrider.dev"
 
-OLDER_COMMIT = "9b06356c4752e0315716aa27d3e4fe0465ca31b3"
-"""Without rollbacks of rollouts, and with other volumes in the pods. Once there is a release, its tag."""
+OLDER_COMMIT = "fa280a661152cb3c48c02536b7af14a1b1c9a6e6"
+"""The oldest whose fields the definition has. Once there is a release, its tag."""
 OLDER_IMAGE = "outrider/operator:older"
 
 Values = Mapping[str, Any]
@@ -52,14 +52,21 @@ class Helm:
         return done.stdout
 
     def deploy(self, chart: Path, values: Values, *flags: str) -> None:
-        """Install or upgrade the release, with these values alone."""
+        """Install or upgrade the release, with these values alone; the chart has no default for its image."""
         always = ("upgrade", "--install", RELEASE, str(chart), "--create-namespace", "--reset-values")
-        self(*always, "--values", "-", *flags, stdin=json.dumps(values))
+        with_image = {**image_values(OPERATOR_IMAGE), **values}
+        self(*always, "--values", "-", *flags, stdin=json.dumps(with_image))
 
 
-def check_out(folder: Path) -> Path:
-    """The tree of the older release in this folder."""
-    packed = subprocess.run(["git", "archive", OLDER_COMMIT], cwd=ROOT, capture_output=True, check=False)
+def image_values(image: str) -> Values:
+    """The values of the chart for an image of the operator."""
+    repository, _, tag = image.rpartition(":")
+    return {"image": {"repository": repository, "tag": tag}}
+
+
+def check_out(folder: Path, commit: str = OLDER_COMMIT) -> Path:
+    """The tree of an older release in this folder."""
+    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
     if packed.returncode != 0:
         pytest.fail(f"the history is not here (`git fetch --unshallow`): {packed.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,12 @@ from outrider import __version__
 from tests.cluster.kubectl import Object, condition
 from tests.lifecycle.api_server import ApiServer, an_api_server
 from tests.lifecycle.operators import an_operator
-from tests.lifecycle.releases import CHART, CRD, RELEASE, Helm, chart_of
+from tests.lifecycle.releases import CHART, CRD, RELEASE, Helm, chart_of, check_out
 from tests.lifecycle.stored_models import KIND, a_model, eventually, is_taken
 
 STORED, REFUSED = "stored", "refused"
+WITHOUT_ON_FAILURE = "9b06356c4752e0315716aa27d3e4fe0465ca31b3"
+"""A commit whose definition has no `spec.rollout.onFailure`."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,11 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def older_release(
-    helm_program: str, older: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Place]:
+def older_release(helm_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The older release with two objects. One of them broke no rule, because there was none."""
     with an_api_server(tmp_path_factory.mktemp("api-server")) as server:
         helm = Helm(helm_program, "outrider-system", server.environment)
+        older = check_out(tmp_path_factory.mktemp("older"), WITHOUT_ON_FAILURE)
         helm.deploy(chart_of(older), {})
         server.until_established(CRD)
         eventually("objects are taken", lambda: is_taken(server, a_model(STORED)))
