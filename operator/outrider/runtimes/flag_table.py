@@ -118,13 +118,28 @@ class FlagTable:
         return next(iter(difflib.get_close_matches(self.full_name(name), names, n=1, cutoff=0.6)), None)
 
     def advice(self, name: str, version: str) -> str | None:
-        """That the parser of this release does not know a key; None where it does."""
+        """What is wrong with a key for the parser of this release, or for Outrider; None where nothing is."""
+        shown = shortened(name, 60)
         if self.known(name, version):
-            return None
+            full = self._completed(name, version)
+            if full is None:
+                return None
+            return (
+                f"spec.engine.args.{shown}: {self.engine} takes this for {full}. Outrider plans without its "
+                f"value, because it reads whole names alone; write {full}"
+            )
         alike = self.nearest(name, version)
         instead = "a plugin may have it" if alike is None else f"did you mean {alike}? A plugin may have it"
-        shown = shortened(name, 60)
         return f"spec.engine.args.{shown}: the parser of {self.engine} {version} has no such flag; {instead}"
+
+    def _completed(self, name: str, version: str) -> str | None:
+        """The flag that a shortened key means; None of a whole one, and where it may mean several."""
+        meant = self.full_name(name)
+        if meant in self.flags or self.positive(name) is not None:
+            return None
+        release = self._release(version)
+        found = [long for long, flag in self.flags.items() if long.startswith(meant) and flag.is_in(release)]
+        return found[0] if len(found) == 1 else None
 
     def words(self, flag: str, value: Scalar | list[Scalar]) -> list[str]:
         """A key of ``spec.engine.args`` and its value as the parser takes them.

@@ -12,7 +12,7 @@ from engine_image.testing.contract.flags import render
 from engine_image.testing.contract.wheels import SUPPORTED
 from outrider.runtimes.flag_table import Form
 from outrider.runtimes.vllm.flags import FLAGS
-from outrider_protocol.releases import NEWEST_VERSION, OLDEST_VERSION, parse_version
+from outrider_protocol.releases import DEFAULT_RELEASE, NEWEST_VERSION, OLDEST_VERSION, parse_version
 
 
 def test_every_supported_release_is_covered() -> None:
@@ -36,6 +36,17 @@ def test_every_supported_release_is_covered() -> None:
 )
 def test_the_form_of_a_flag_is_known_shortened_or_not(name: str, form: Form | None) -> None:
     assert FLAGS.form_of(name) is form
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [("max-num-seq", "max-num-seqs"), ("max_num_seq", "max-num-seqs"), ("max-num-seqs", None), ("O", None)],
+)
+def test_a_shortened_flag_is_named_in_full(name: str, full: str | None) -> None:
+    """Outrider reads some flags itself, and would plan without the value of a shortened one."""
+    said = FLAGS.advice(name, DEFAULT_RELEASE)
+    assert (said or "").endswith("" if full is None else f"write {full}")
+    assert (said is None) == (full is None)
 
 
 def test_short_names_stand_behind_one_dash() -> None:
