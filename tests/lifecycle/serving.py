@@ -45,6 +45,20 @@ class Serving:
         kubectl("annotate", "specmodel", NAME, "-n", self.namespace, "--overwrite", *words)
         wait_for(f"K={k}", self.look, in_force(f"*:{k}", replicas=1), seconds=_PUSH_SECONDS)
 
+    def other_engine_than(self, before: set[str]) -> set[str]:
+        """Wait until one that started later serves alone."""
+
+        def look() -> Object:
+            return {"status": {"engines": sorted(self.engines()), "model": (self.look() or {}).get("status")}}
+
+        def replaced(seen: Object | None) -> bool:
+            status = (seen or {})["status"]
+            engines = set(status["engines"])
+            return len(engines) == 1 and not engines & before and status["model"]["readyReplicas"] == 1
+
+        wait_for("another engine", look, replaced, seconds=_START_SECONDS)
+        return self.engines()
+
 
 @contextmanager
 def namespaces(models: str, operator: str) -> Iterator[Serving]:

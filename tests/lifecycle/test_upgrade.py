@@ -120,3 +120,11 @@ def test_an_uninstall_leaves_the_engine_serving_and_the_next_install_manages_it(
     release.bring_present()
     release.model.is_ruled(3)
     assert release.model.engines() == before
+
+
+def test_a_value_that_changes_the_pods_replaces_each_engine_once(release: Release) -> None:
+    before = release.model.engines()
+    release.bring_present({"engineImagePullSecrets": ["registry"]})
+    after = release.model.other_engine_than(before)
+    release.model.is_ruled(2)
+    assert release.model.engines() == after
