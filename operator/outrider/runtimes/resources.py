@@ -49,6 +49,17 @@ def uses_gpu(spec: Spec) -> bool:
     return any(_is_gpu(name) and amount != "0" for name, amount in limits.items())
 
 
+def too_few_gpus(spec: Spec) -> str | None:
+    """Why no engine starts with these limits; None where their GPUs are enough, or are not counted here."""
+    amount, needed = resources(spec).get("limits", {}).get(GPU, ""), spec.parallelism.gpus_per_pod
+    if not amount.isdecimal() or not 0 < int(amount) < needed:
+        return None
+    return (
+        f"spec.resources.limits has {amount} of {GPU} for each pod, and spec.parallelism needs {needed}, so "
+        f"engines end at their start. Write {needed}, or lower spec.parallelism"
+    )
+
+
 def _is_gpu(resource: str) -> bool:
     """A GPU of any vendor, a partition of one, or a turn on one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.api.spec import Spec
 from outrider.runtimes.flag_values import own_value
-from outrider.runtimes.resources import uses_gpu
+from outrider.runtimes.resources import too_few_gpus, uses_gpu
 from outrider.runtimes.sglang.flags import FLAGS
 from outrider_protocol.methods import Method
 from outrider_protocol.sglang_releases import RELEASES, parse_release
@@ -24,7 +24,8 @@ def unsupported_reason(spec: Spec) -> str | None:
 
 def advice(spec: Spec) -> tuple[str, ...]:
     """What differs from what the spec may suggest, and unknown flags."""
-    found = [FLAGS.advice(name, spec.engine.version) for name in spec.engine.args]
+    flags = (FLAGS.advice(name, spec.engine.version) for name in spec.engine.args)
+    found = [too_few_gpus(spec), *flags]
     if spec.rolls_out and spec.live:
         found.append(
             "engine.runtime SGLang without Outrider's plugin reports the mean accepted length of all "

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from outrider.api.spec import Spec
 from outrider.api.text import shortened
+from outrider.runtimes.flag_values import own_value
 from outrider.runtimes.plugin import WHY
+from outrider.runtimes.resources import too_few_gpus
 from outrider.runtimes.vllm.environment import PLUGINS_VARIABLE, RUNNER_VARIABLE
 from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.methods import Method
@@ -76,9 +78,10 @@ def variable_additions(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def advice(spec: Spec) -> list[str]:
     """What is allowed, and probably not what was meant."""
-    found = [
-        text for name in spec.engine.args if (text := FLAGS.advice(name, spec.engine.version)) is not None
-    ]
+    flags = (FLAGS.advice(name, spec.engine.version) for name in spec.engine.args)
+    # Ray has GPUs of its own cluster.
+    on_ray = own_value(spec.engine.args, "distributed-executor-backend") == "ray"
+    found = [text for text in (None if on_ray else too_few_gpus(spec), *flags) if text is not None]
     wanted, drafter = spec.speculation, spec.speculation.drafter
     if (
         wanted.method is Method.DRAFT_MODEL
