@@ -16,7 +16,7 @@ from tests.cluster.models import read_example
 from tests.environment.place import ENGINE_IMAGE, OPERATOR_IMAGE
 from tests.lifecycle.model_on_nodes import MODEL, ON_ALL_MACHINES, install_operator, override
 from tests.lifecycle.nodes import Nodes, several_nodes
-from tests.lifecycle.releases import Helm
+from tests.lifecycle.releases import Helm, image_values
 from tests.lifecycle.stored_models import KIND, eventually
 
 LEADERS = f"outrider.dev/model={MODEL}"
@@ -54,8 +54,7 @@ def build_controller() -> Path:
 
 def install_controller(nodes: Nodes, chart: Path) -> None:
     """As its own chart installs it, with less CPU than it asks for."""
-    repository, _, tag = CONTROLLER_IMAGE.rpartition(":")
-    image = {"repository": repository, "tag": tag, "pullPolicy": "Never"}
+    image = {**image_values(CONTROLLER_IMAGE)["image"], "pullPolicy": "Never"}
     values = {"image": {"manager": image}, "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}}}
     helm = Helm("helm", "lws-system", nodes.environment)
     words = (

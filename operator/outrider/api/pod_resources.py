@@ -7,13 +7,13 @@ from typing import Annotated
 from pydantic import Field
 
 from outrider.api.base import ApiModel, rule
-from outrider.api.quantity import Name, Quantity
+from outrider.api.quantity import DnsLabel, Name, Quantity
 
 
 class DeviceClaim(ApiModel):
     """GPUs by Dynamic Resource Allocation. Each pod gets its own claim."""
 
-    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+    name: DnsLabel
     """Name of the claim in the pod."""
     resource_claim_template_name: Name
     """Name of its ResourceClaimTemplate, in the model's namespace."""

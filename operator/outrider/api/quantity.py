@@ -23,6 +23,9 @@ MAX_NAME_LENGTH = 52
 MODEL_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 ModelName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=MODEL_NAME_PATTERN)]
 """Name of a SpeculativeModel."""
+DNS_LABEL_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL_PATTERN)]
+"""Name of a part of a pod, of a namespace, or of another thing whose name is one label of a DNS name."""
 LabelValue = Annotated[str, Field(max_length=63, pattern="^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 """Value of a label."""
 

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from outrider.api.base import ApiModel, Rule, rule
 from outrider.api.drafting import DraftLength
+from outrider.api.quantity import DnsLabel
 from outrider_protocol.request_limits import MAX_RULES, LimitCondition, LimitRule
 
 MAX_TOKENS = 16_777_216
@@ -53,7 +54,7 @@ class RequestCondition(ApiModel):
 class RequestLimit(ApiModel):
     """The largest K of the requests that meet a condition."""
 
-    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+    name: DnsLabel
     """Name of the limit in metrics. Example: short-answers."""
     max_k: DraftLength
     """Maximum draft tokens per step for such a request. 0 turns speculation off for it."""

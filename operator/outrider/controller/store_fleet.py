@@ -61,10 +61,9 @@ class StoreFleet:
     def present(self) -> list[Key]:
         """See `Fleet.present`."""
         present = sorted(key_of(stored.metadata) for stored in self._store.models)
-        for gone in self._known.keys() - set(present):
-            del self._known[gone]
-        for gone in self._failing.keys() - set(present):
-            del self._failing[gone]
+        for gone in (self._known.keys() | self._failing.keys()) - set(present):
+            self._known.pop(gone, None)
+            self._failing.pop(gone, None)
         return present
 
     def tuned_models(self) -> list[TunedModel]:

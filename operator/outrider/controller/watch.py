@@ -90,19 +90,23 @@ class ClusterWatch:
         for resource in WATCHED:
             labels = None if resource == MODELS else MANAGED_SELECTOR
             for namespace in self._namespaces or (None,):
-                if namespace in refused:
-                    continue
-                try:
-                    changed = await self._read(resource, namespace, labels)
-                except (Refused, NotFound) as error:
-                    if namespace is None or refused.union({namespace}) >= set(self._namespaces):
-                        raise
-                    refused.add(namespace)
-                    self._tell_of_refusal(namespace, resource, error)
-                    continue
-                for key in changed:
-                    self._changed(key)
+                if namespace not in refused:
+                    for key in await self._read_or_skip(resource, namespace, labels, refused):
+                        self._changed(key)
         self._settle(refused)
+
+    async def _read_or_skip(
+        self, resource: Resource, namespace: str | None, labels: str | None, refused: set[str]
+    ) -> set[Key]:
+        """As `_read`; a refused namespace joins `refused`, unless no other one is left."""
+        try:
+            return await self._read(resource, namespace, labels)
+        except (Refused, NotFound) as error:
+            if namespace is None or refused | {namespace} >= set(self._namespaces):
+                raise
+            refused.add(namespace)
+            self._tell_of_refusal(namespace, resource, error)
+            return set()
 
     def _tell_of_refusal(self, namespace: str, resource: Resource, error: ClusterError) -> None:
         if namespace not in self._refused:

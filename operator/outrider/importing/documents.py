@@ -75,7 +75,7 @@ def _bounded(content: str) -> Iterator[Json]:
     for document in yaml.load_all(content, _KeysAreTexts):
         # An alias is one object in many places, so only a count of all places bounds it.
         require_room(IMPORTED, document)
-        yield from _objects_in(document)
+        yield from objects_in(document)
 
 
 class _KeysAreTexts(yaml.SafeLoader):
@@ -116,13 +116,14 @@ def _text_of_key(value: object, written: str) -> str | None:
     return None
 
 
-def _objects_in(document: object) -> Iterator[Json]:
+def objects_in(document: object) -> Iterator[Json]:
+    """The objects of a document; `kubectl get -o yaml` puts several into one List."""
     if not isinstance(document, dict):
         return
     if text(document.get("kind")) == "List" or (
         str(document.get("kind", "")).endswith("List") and "items" in document
     ):
         for item in objects(document.get("items")):
-            yield from _objects_in(item)
+            yield from objects_in(item)
     else:
         yield document

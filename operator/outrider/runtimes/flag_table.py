@@ -107,14 +107,11 @@ class FlagTable:
     def known(self, name: str, version: str) -> bool:
         """Whether the parser of this release takes the key; it takes shortened flags, too."""
         meant = self.full_name(name)
-        meant = self.positive(meant) or meant
-        release = self._release(version)
-        return any(flag.is_in(release) for long, flag in self.flags.items() if long.startswith(meant))
+        return bool(self._begun_by(self.positive(meant) or meant, version))
 
     def nearest(self, name: str, version: str) -> str | None:
         """The flag of this release that is written most alike."""
-        release = self._release(version)
-        names = [long for long, flag in self.flags.items() if flag.is_in(release)]
+        names = self._begun_by("", version)
         return next(iter(difflib.get_close_matches(self.full_name(name), names, n=1, cutoff=0.6)), None)
 
     def advice(self, name: str, version: str) -> str | None:
@@ -137,9 +134,13 @@ class FlagTable:
         meant = self.full_name(name)
         if meant in self.flags or self.positive(name) is not None:
             return None
-        release = self._release(version)
-        found = [long for long, flag in self.flags.items() if long.startswith(meant) and flag.is_in(release)]
+        found = self._begun_by(meant, version)
         return found[0] if len(found) == 1 else None
+
+    def _begun_by(self, start: str, version: str) -> list[str]:
+        """The flags of this release that begin so."""
+        release = self._release(version)
+        return [long for long, flag in self.flags.items() if long.startswith(start) and flag.is_in(release)]
 
     def words(self, flag: str, value: Scalar | list[Scalar]) -> list[str]:
         """A key of ``spec.engine.args`` and its value as the parser takes them.

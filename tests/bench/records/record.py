@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Annotated, Any, Self
@@ -94,21 +93,6 @@ class Record(_Part):
         self.write()
         text = json.dumps(result, separators=(",", ":")) + "\n"
         (FOLDER / f"{self.name}{RAW}").write_text(text, encoding="utf-8")
-
-
-def write_of_result(
-    arguments: Sequence[str], *, module: str, about: str | None, record_of: Callable[[Any, str], Record]
-) -> None:
-    """Write the record of a result file, and the result beside it: the command line of a script.
-
-    module: that `python -m` runs. record_of: the record by the parsed result and the record's name.
-    """
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("name", help="such as 2026-12-01-traffic")
-    options = parser.parse_args(arguments)
-    result = json.loads(options.result.read_text(encoding="utf-8"))
-    record_of(result, options.name).write_with(result)
 
 
 def percent(ratio: float) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from outrider.api.tuning import StructuralOff
-from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_spread, write_of_result
+from tests.bench.records.record import RAW, TUNER, Record, Table, percent, percent_spread
 from tests.bench.traffic.engines import HEADLINE_OVERHEAD
 from tests.bench.traffic.record import ENGINES
 from tests.bench.traffic.structural import KINDS
@@ -197,9 +200,14 @@ def record_of(result: Mapping[str, Any], name: str) -> Record:
 
 def main(arguments: Sequence[str]) -> None:
     """Write the record, and the result beside it."""
-    write_of_result(
-        arguments, module="tests.bench.traffic.structural_record", about=__doc__, record_of=record_of
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.traffic.structural_record", description=__doc__
     )
+    parser.add_argument("result", type=Path)
+    parser.add_argument("name", help="such as 2026-12-01-canaries")
+    options = parser.parse_args(arguments)
+    result = json.loads(options.result.read_text(encoding="utf-8"))
+    record_of(result, options.name).write_with(result)
 
 
 if __name__ == "__main__":

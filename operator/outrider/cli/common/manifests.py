@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import yaml
 from pydantic import JsonValue, ValidationError
@@ -11,6 +11,7 @@ from outrider.api.mistakes import mistakes, nearest
 from outrider.api.resource import KIND, SpeculativeModel
 from outrider.api.text import shortened
 from outrider.cli.common.output import CommandError
+from outrider.importing.documents import objects_in
 
 
 class _Loader(yaml.SafeLoader):
@@ -33,22 +34,11 @@ def raw_models(text: str, source: str) -> list[Mapping[str, JsonValue]]:
         documents = list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
         raise CommandError(_not_yaml(text, source, error)) from error
-    objects = [one for document in documents for one in _objects_in(document)]
+    objects: list[Mapping[str, JsonValue]] = [one for document in documents for one in objects_in(document)]
     found = [one for one in objects if one.get("kind") == KIND]
     if not found:
         raise CommandError(_no_model(objects, source))
     return found
-
-
-def _objects_in(document: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    """The objects of a document; `kubectl get -o yaml` puts several into one List."""
-    if not isinstance(document, dict):
-        return
-    items = document.get("items")
-    if document.get("kind") == "List" and isinstance(items, list):
-        yield from (one for one in items if isinstance(one, dict))
-    else:
-        yield document
 
 
 def _not_yaml(text: str, source: str, error: Exception) -> str:

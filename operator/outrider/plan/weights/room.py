@@ -23,14 +23,14 @@ def no_room(spec: Spec, weights: WeightsStatus) -> str | None:
     memory = gpu_memory(spec)
     if memory is None or weights.model is None:
         return None
-    spread = spec.parallelism
-    gpus = spread.gpus
-    # Data parallelism divides experts alone. How much of the files they are is not known: all of it counts.
-    shares = gpus if weights.model.experts else spread.tensor * spread.pipeline
+    parallelism = spec.parallelism
+    gpus = parallelism.gpus
+    # As `outrider.sizing.spread` divides. How much of the files are experts is not known: all of it counts.
+    shares = gpus if weights.model.experts else parallelism.tensor * parallelism.pipeline
     needed = (weights.model.size_bytes or 0) / shares
     if weights.drafter is not None:
         # vLLM spreads a drafter over the tensor-parallel GPUs of its target.
-        needed += (weights.drafter.size_bytes or 0) / spread.tensor
+        needed += (weights.drafter.size_bytes or 0) / parallelism.tensor
     if needed <= memory:
         return None
     return (
