@@ -15,8 +15,15 @@ from outrider.engine.state import EngineState
 from tests.contract.answers import TOKENS, Answer, answers_together, compare
 from tests.contract.engine import CANDIDATES as EVERY_K
 from tests.contract.engine import OWN_WORKER, Engine, running_engine
-from tests.contract.equality import assert_equal_up_to_noise, assert_no_token_changes, check, drafted
+from tests.contract.equality import (
+    ANY_ACCEPTED,
+    MANY_ACCEPTED,
+    assert_equal_up_to_noise,
+    assert_no_token_changes,
+    check,
+)
 from tests.contract.measuring import (
+    Samples,
     assert_a_lone_request_is_in_its_cell,
     assert_every_token_is_counted,
     scrape,
@@ -77,8 +84,7 @@ def test_every_k_gives_the_tokens_of_no_speculation(
     drafting: tuple[str, Engine], term: int, plain: list[Answer]
 ) -> None:
     name, engine = drafting
-    accepted = drafted(engine, lambda: check(engine, term, plain, candidates(engine), f"v2_{name}"))
-    assert accepted > TOKENS, "nothing was speculated, so nothing was compared"
+    check(engine, term, plain, candidates(engine), f"v2_{name}")
 
 
 def test_the_fast_loop_changes_no_token(drafting: tuple[str, Engine], term: int, plain: list[Answer]) -> None:
@@ -102,11 +108,11 @@ def test_pushes_under_load_change_no_token_of_another_method(
     method: str, scheduling: str, plugin: Path, tmp_path: Path, term: int, plain: list[Answer]
 ) -> None:
     """The texts repeat little, so n-gram finds little."""
-    least = 0 if method == "ngram_gpu" else TOKENS / 4
+    enough = ANY_ACCEPTED if method == "ngram_gpu" else MANY_ACCEPTED
     with running_engine(plugin, tmp_path, a_launch_of(method, scheduling, tmp_path)) as engine:
         assert_drafts_follow(engine, term, ks=(0, 2, 1))
         name = f"{method}_{scheduling}"
-        assert_pushes_change_no_token(engine, term, plain, (0, 1, 2), name, least_accepted=least)
+        assert_pushes_change_no_token(engine, term, plain, (0, 1, 2), name, enough=enough)
 
 
 def test_without_speculation_it_says_what_v1_says(plugin: Path, tmp_path: Path, plain: list[Answer]) -> None:
@@ -126,6 +132,10 @@ def test_a_worker_of_its_own_drafts_as_many_tokens_as_the_table_says(
         assert is_asynchronous(engine)
 
 
+def preempted(counted: Samples) -> bool:
+    return counted.total(PREEMPTIONS) > 0 and MANY_ACCEPTED(counted)
+
+
 def test_requests_that_give_way_to_each_other_change_no_token(
     plugin: Path, tmp_path: Path, term: int, plain: list[Answer]
 ) -> None:
@@ -133,9 +143,8 @@ def test_requests_that_give_way_to_each_other_change_no_token(
     flags = ("--max-model-len", "192", "--block-size", "32", "--num-gpu-blocks-override", "9")
     with running_engine(plugin, tmp_path, replace(a_launch(ASYNCHRONOUS), flags=flags)) as engine:
         before = scrape(engine)
-        assert_pushes_change_no_token(engine, term, plain, CANDIDATES, "preempted")
+        assert_pushes_change_no_token(engine, term, plain, CANDIDATES, "preempted", enough=preempted)
         counted = settled(engine, before=before, tokens=len(FEW) * TOKENS)
-    assert counted.total(PREEMPTIONS) > 0
     assert counted.total(FAILURES) == 0
     assert set(counted.disagreements()) <= {RECOMPUTED}
 
