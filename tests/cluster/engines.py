@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from prometheus_client.samples import Sample
 
 from outrider.engine.signing import SigningKey
 from tests.cluster.api_server import ApiServerError, read
-from tests.cluster.kubectl import Object, condition, get, kubectl, list_objects, namespace
+from tests.cluster.kubectl import Object, condition, get, kubectl, list_objects, namespace, wait_for
 
 STATE, SCHEDULE = "/outrider/v1/state", "/outrider/v1/schedule"
 _TOKENS = "vllm:generation_tokens_total"
@@ -26,7 +26,7 @@ port = os.environ.get("OUTRIDER_CONTROL_PORT", "8000")
 url, headers = f"http://127.0.0.1:{port}{path}", {"Authorization": authorization}
 request = urllib.request.Request(url, method=method, data=body.encode(), headers=headers)
 try:
-    print(urllib.request.urlopen(request, timeout=10).read().decode())
+    print(urllib.request.urlopen(request, timeout=60).read().decode())
 except urllib.error.HTTPError as error:
     print(error.read().decode())
 """
@@ -67,7 +67,7 @@ def read_page(pod: str, *, seconds: float = 15.0) -> Page:
 def page(pod: str) -> Page | None:
     """The page as it stands; None where the engine does not answer in time."""
     try:
-        samples = _samples(pod)
+        samples = _samples(pod, seconds=5)
     except ApiServerError:
         return None
     values: dict[str, float] = {}
@@ -184,14 +184,24 @@ def ready_pods(model: str) -> list[str]:
     return [name_of(pod) for pod in pods if (found := condition(pod, "Ready")) and found["status"] == "True"]
 
 
+def wait_for_ready(model: str, names: Collection[str]) -> None:
+    """Until these pods and no others take traffic: on a busy machine a pod misses a probe at times."""
+    wait_for(
+        f"{sorted(names)} alone take traffic",
+        lambda: {"status": ready_pods(model)},
+        lambda seen: seen == {"status": sorted(names)},
+        seconds=60,
+    )
+
+
 def name_of(found: Object) -> str:
     """Name of an object."""
     return str(found["metadata"]["name"])
 
 
-def _samples(pod: str) -> list[Sample]:
+def _samples(pod: str, *, seconds: float = 60) -> list[Sample]:
     path = f"/api/v1/namespaces/{namespace()}/pods/{pod}:8000/proxy/metrics"
-    text = read(path, seconds=5)
+    text = read(path, seconds=seconds)
     lines = "\n".join([line for line in text.splitlines() if line.startswith(_READ)] + [""])
     return [sample for family in text_string_to_metric_families(lines) for sample in family.samples]
 

@@ -26,7 +26,7 @@ from tests.cluster.models import Manifest
 STRETCH_SECONDS = 10.0
 """Each has new connections, which spread over the pods of the moment; old ones stay where they are."""
 
-REACHED_SECONDS = 30.0
+REACHED_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

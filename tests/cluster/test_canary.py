@@ -16,7 +16,7 @@ from outrider.api.launch import ANNOTATION, DRAFTER_KEY, DrafterVerdict
 from outrider.controller.stored import launch_config_map
 from outrider.plan.names import canary_deployment
 from outrider.plan.rollout import Memory
-from tests.cluster.engines import name_of, pods_of, ready_pods, tokens
+from tests.cluster.engines import name_of, pods_of, ready_pods, tokens, wait_for_ready
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, patch, wait_for
 from tests.cluster.models import deploying, model, read_twin
 from tests.cluster.sending import Sender, sending_to
@@ -43,9 +43,17 @@ class Load:
 
     async def until(self, what: str, holds: Callable[[Object | None], bool], *, seconds: float) -> Object:
         """Sends until the model looks like this; no request may fail meanwhile."""
-        sent = await self.sender.send_until(lambda: holds(look()), STREAMS, seconds)
+        held = list[Object | None]()
+
+        def reached() -> bool:
+            seen = look()
+            if holds(seen):
+                held.append(seen)
+            return bool(held)
+
+        sent = await self.sender.send_until(reached, STREAMS, seconds)
         assert (sent.failed, sent.errors) == (0, ())
-        found = wait_for(what, look, holds, seconds=1)
+        found = held[0] if held else wait_for(what, look, holds, seconds=1)
         assert found is not None
         return found
 
@@ -81,7 +89,7 @@ async def test_once_it_serves_it_stands_in_for_one_of_them(load: Load) -> None:
 async def test_it_serves_its_share_of_the_same_traffic(load: Load) -> None:
     (name,) = (name_of(pod) for pod in pods_of(NAME) if launch(pod) == BARE)
     before = tokens(name)
-    await load.until("served", lambda _: tokens(name) > before, seconds=TICKS)
+    await load.until("served", lambda _: tokens(name) > before, seconds=START)
 
 
 async def test_the_replica_returns_and_the_canary_goes_when_it_is_no_longer_allowed(load: Load) -> None:
@@ -111,7 +119,7 @@ async def test_a_drafter_that_does_not_load_never_reaches_the_replicas(load: Loa
     change_drafter("pvc://tiny-models/no-such-drafter", deadline="20s")
     found = await load.until("rolled back", says_of("Degraded", "RolledBack"), seconds=90)
     assert "no-such-drafter" in (condition(found, "Degraded") or {})["message"]
-    assert frozenset(ready_pods(NAME)) == before
+    wait_for_ready(NAME, before)
     wait_for("no canary", canary, lambda seen: seen is None, seconds=TICKS)
 
 

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.engine("twin
 NAME, LOST = "seen", "lost"
 NO_DRAFTS = [{"numSpeculativeTokens": 0}]
 KEPT_BY_EVERY_K = {"interTokenLatency": {"limit": "1s"}, "timeToFirstToken": {"limit": "1m"}}
-SECONDS, TUNED_SECONDS = 180.0, 120.0
+SECONDS, TUNED_SECONDS = 180.0, 480.0
 WITHOUT_DATA = {
     "Trimmed drafts",
     "Acceptance by LoRA adapter",

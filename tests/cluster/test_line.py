@@ -46,7 +46,7 @@ OPPOSITE_IN_ONE_LINE = "3:0,*:5"
 
 With 32 streams of code all K above 0 are within noise of one another."""
 
-TUNED_SECONDS = 150.0
+TUNED_SECONDS = 480.0
 """Reading 32 prompts for the first time takes most of a minute where the processor is slow."""
 
 RENEWED = 2

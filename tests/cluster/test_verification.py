@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from outrider.plan.names import canary_deployment
-from tests.cluster.engines import pods_of, ready_pods
+from tests.cluster.engines import pods_of, ready_pods, wait_for_ready
 from tests.cluster.kubectl import Object, condition, get, has_condition, kubectl, wait_for
 from tests.cluster.lone_requests import HELD_AT_TWO
 from tests.cluster.models import Deploy, model, read_twin, speculation
@@ -62,8 +62,9 @@ async def test_a_canary_that_vllm_refuses_ends_with_its_reason_and_the_replicas_
     assert "an engine refuses the adaptive one" in suits()["message"]
     assert "CUDA graph" in suits()["message"], suits()
     wait_for("no canary", canary, lambda seen: seen is None, seconds=60)
+    wait_for_ready(NAME, replicas)
+    assert len(pods_of(NAME)) == 2
     seen = look()
-    assert (frozenset(ready_pods(NAME)), len(pods_of(NAME))) == (replicas, 2)
     assert speculation(seen)["verification"] == "Fixed"
     assert has_condition(seen, "Ready", "True")
     assert condition(seen, "Degraded") is None

@@ -167,10 +167,21 @@ class Engine:
         return sum(float(value) for value in values)
 
 
-def signing_client(url: str, *, key: SigningKey = KEY, pod_uid: str = POD_UID) -> httpx.Client:
+def signing_client(
+    url: str,
+    *,
+    key: SigningKey = KEY,
+    pod_uid: str = POD_UID,
+    limits: httpx.Limits = httpx.Limits(),  # noqa: B008 - it is frozen
+) -> httpx.Client:
     """A client whose requests are signed with a key for a pod; by default so that the engine takes them."""
     return httpx.Client(
-        base_url=url, auth=Signed(key, pod_uid), timeout=REQUEST_SECONDS, trust_env=False, verify=PLAIN
+        base_url=url,
+        auth=Signed(key, pod_uid),
+        timeout=REQUEST_SECONDS,
+        limits=limits,
+        trust_env=False,
+        verify=PLAIN,
     )
 
 

@@ -6,7 +6,6 @@ Times are the engine's own, of its steps, so that a busy machine makes none of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,16 +66,11 @@ def its_cost_model(engine: Engine, *, draft_factor: float = 1.0, factor: float =
 
 
 def served(engine: Engine, text: str) -> Samples:
-    """What a turn of this text counts, in several requests side by side."""
-    before = scrape(engine)
-
-    def one(stream: int) -> None:
-        body = completion_body(TOKENS, f"{text} {stream}") | {"vllm_xargs": {"twin_text": text}}
-        with engine.client() as client:
-            client.post("/v1/completions", json=body).raise_for_status()
-
-    with ThreadPoolExecutor(STREAMS) as pool:
-        list(pool.map(one, range(STREAMS)))
+    """What a turn of this text counts, in several requests that come at once."""
+    before, prompts = scrape(engine), [f"{text} {stream}" for stream in range(STREAMS)]
+    body = completion_body(TOKENS, "") | {"prompt": prompts, "vllm_xargs": {"twin_text": text}}
+    with engine.client() as client:
+        client.post("/v1/completions", json=body).raise_for_status()
     return settled(engine, before=before, tokens=STREAMS * TOKENS)
 
 

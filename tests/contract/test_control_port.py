@@ -28,7 +28,7 @@ ROUTES = [
     ("PUT", "/outrider/v1/measuring"),
 ]
 STATE, SCHEDULE = ROUTES[0][1], ROUTES[2][1]
-END_SECONDS = 20.0
+END_SECONDS = 120.0
 A_LOOK_AT_A_DYING_CORE = re.compile(r"psutil\.(ZombieProcess|NoSuchProcess)\b")
 """vLLM's own defect, see docs/reference/versions.md: "An end with exit code 1"."""
 

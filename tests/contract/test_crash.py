@@ -16,7 +16,7 @@ import pytest
 
 from outrider_engine.drain import open_connections, wait_for_clients
 from tests.contract import quick_start
-from tests.contract.engine import OWN_WORKER, STATIC_TABLE, Engine, Launch, running_engine
+from tests.contract.engine import OWN_WORKER, STATIC_TABLE, Engine, Launch, running_engine, signing_client
 from tests.contract.engine_process import fork
 from tests.contract.factories import a_constant, a_push
 from tests.contract.measuring import run_streams, scrape, settled, wait_until
@@ -45,6 +45,10 @@ class Crash:
     """Of the restarted one."""
 
 
+LASTING = httpx.Limits(keepalive_expiry=None)
+"""Of connections: neither a client nor an engine closes one that is idle."""
+
+
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
@@ -71,7 +75,7 @@ def clients_of_each_server(engine: Engine, stack: ExitStack) -> list[httpx.Clien
             os.kill(pid, signal.SIGSTOP)
         try:
             for _ in range(CONNECTIONS):
-                found.append(stack.enter_context(engine.client()))
+                found.append(stack.enter_context(signing_client(engine.url, limits=LASTING)))
                 found[-1].get("/health").raise_for_status()
         finally:
             for pid in others:
@@ -99,6 +103,7 @@ def crash(plugin: Path, twin: Path, tmp_path_factory: pytest.TempPathFactory) ->
         entry=(script,),
         flags=("--api-server-count", str(SERVERS)),
         OUTRIDER_DRAIN_FILE=str(drain_file),
+        VLLM_HTTP_TIMEOUT_KEEP_ALIVE="600",
     )
     start = partial(fork, spawns=True)
     with running_engine(plugin, tmp_path_factory.mktemp("restarted"), launch, start=start) as restarted:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.contract
 
 CLIENTS = 4
 """Of each kind: with streams, and without."""
-LONG_TOKENS = 96
+LONG_TOKENS = 240
 LONG_STREAMS = 4
 """Together they last some seconds, so that requests meet the end of the engine."""
 TIME_FACTOR = 5

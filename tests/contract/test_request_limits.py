@@ -16,7 +16,15 @@ import pytest
 
 from tests.contract import quick_start
 from tests.contract.answers import PROMPTS, TOKENS, Answer, answers_together, compare
-from tests.contract.engine import DRAFT_MODEL, SERVED_NAME, Engine, Launch, running_engine, write_limits
+from tests.contract.engine import (
+    DRAFT_MODEL,
+    REQUEST_SECONDS,
+    SERVED_NAME,
+    Engine,
+    Launch,
+    running_engine,
+    write_limits,
+)
 from tests.contract.equality import assert_equal_up_to_noise
 from tests.contract.gaps import push
 from tests.contract.measuring import Samples, scrape, settled, sometime
@@ -239,7 +247,7 @@ def test_a_bad_limit_is_refused_by_name(served: Engine, value: object, stream: b
     answer = post(served, "/v1/completions", {"prompt": "def ", "stream": stream} | limited_to(value))
     assert answer.status_code == 400, answer.text
     assert KEY in answer.text
-    assert httpx.get(f"{served.url}/health", trust_env=False).is_success
+    assert httpx.get(f"{served.url}/health", timeout=REQUEST_SECONDS, trust_env=False).is_success
 
 
 @pytest.mark.parametrize("text", ["off", "-1", "", "1, 2", "9" * 300, "२"])

@@ -39,7 +39,7 @@ LARGEST_ERROR = 0.03
 PATIENT: dict[str, Any] = {
     "OUTRIDER_SWEEP": "1",
     "OUTRIDER_SWEEP_SHARE": "10",
-    "OUTRIDER_SWEEP_SECONDS": "40",
+    "OUTRIDER_SWEEP_SECONDS": "300",
 }
 """So that every place is visited, however short the start was."""
 

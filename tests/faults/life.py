@@ -25,7 +25,7 @@ from tests.ports import free_port
 
 NAME = "m"
 REPLICAS = 2
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 180.0
 """Until a step of a life is done. On a quiet machine it takes two."""
 REST_SECONDS = LeaderLimits().pause_seconds + 0.1
 """Without a write, after which the operator rests."""
@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.2
 SETTINGS = {
     "OUTRIDER_METRICS_SOURCE": "PodScrape",
     "OUTRIDER_TUNING_INTERVAL_SECONDS": "1",
-    "OUTRIDER_PUSH_LEASE_SECONDS": "30",
+    "OUTRIDER_PUSH_LEASE_SECONDS": "120",
     "OUTRIDER_LOG_FORMAT": "text",
 }
 OVERRIDE = "outrider.dev/schedule-override"

@@ -22,7 +22,7 @@ START_SECONDS = 0.1
 """From a running container to a listening engine."""
 DRAIN_SECONDS = 0.3
 """A deleted pod takes new requests for so long, because some are on their way."""
-OVERTAKING_SECONDS = 1.0
+OVERTAKING_SECONDS = 10.0
 """The leader has two requests to an engine on the way at a time for less than that."""
 ANSWER_SECONDS = 0.3
 """A client waits so long for its answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -553,7 +554,7 @@ async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_
 
     async def computes(self: Reconciler, key: Key) -> float | None:
         passes.append(key.name)
-        until = time.thread_time() + (0.2 if key.name == "dear" else 0)
+        until = time.thread_time() + (0.5 if key.name == "dear" else 0)
         while time.thread_time() < until:
             pass
         return await reconcile(self, key)
@@ -562,7 +563,7 @@ async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_
     async with a_cluster_server() as server:
         for name in ("dear", "other"):
             server.add(MODELS, a_raw_model(name, uid=f"uid-{name}"))
-        async with a_reign(server, loops, cpu_seconds=0.15) as reign:
+        async with a_reign(server, loops, cpu_seconds=0.4) as reign:
             await until(lambda: "other" in passes and told_of_cpu(server))
             for _ in range(20):
                 reign.leader._reconcile_all()
@@ -571,7 +572,7 @@ async def test_a_model_whose_passes_take_too_much_cpu_rests_and_says_so_and_the_
 
             assert passes.count("dear") == 1
             (note,) = told_of_cpu(server)
-            assert "took 0.2 s of CPU and may take 0.15 s" in note
+            assert re.search(r"took \d\.\d s of CPU and may take 0\.4 s", note)
 
 
 def told_of_cpu(server: ClusterServer) -> list[str]:

@@ -15,7 +15,7 @@ from outrider.telemetry.source import EnginesUnreachable
 from tests.unit.telemetry.engine_pages import A, B, Engines, text, usable
 from tests.unit.transport.played import played
 
-SHORT_SECONDS = 0.02
+SHORT_SECONDS, LONGER_SECONDS = 0.1, 0.15
 LONG_SECONDS = 3600.0
 
 
@@ -101,7 +101,7 @@ async def test_silent_pods_take_no_requests_from_answering_ones_of_their_namespa
             await asyncio.Event().wait()
         return text()(request)
 
-    settings = ScrapeSettings(timeout_seconds=0.05, patience_seconds=SHORT_SECONDS, concurrency=10)
+    settings = ScrapeSettings(timeout_seconds=LONGER_SECONDS, patience_seconds=SHORT_SECONDS, concurrency=10)
     now = 100.0
     source = PodScrapeSource(lambda: [*silent, well], settings, clock=lambda: now, http=played(handle))
     async with source, asyncio.timeout(60):
@@ -125,7 +125,7 @@ async def test_among_late_pods_those_that_waited_longest_come_first() -> None:
         await asyncio.Event().wait()
         raise AssertionError("it never answers")
 
-    settings = ScrapeSettings(timeout_seconds=0.05, patience_seconds=SHORT_SECONDS, concurrency=2)
+    settings = ScrapeSettings(timeout_seconds=LONGER_SECONDS, patience_seconds=SHORT_SECONDS, concurrency=2)
     now = 100.0
     source = PodScrapeSource(lambda: targets, settings, clock=lambda: now, http=played(handle))
     async with source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from dataclasses import dataclass, field
 
@@ -14,14 +15,14 @@ from tests.cluster.engines import Page, page, ready_pods, signal_engine_core, st
 from tests.cluster.kubectl import wait_for
 from tests.cluster.models import in_force
 from tests.cluster.operator_pod import kill_operator
-from tests.cluster.pair import NAME, TICK, evidence, look, override, rules, tune
+from tests.cluster.pair import NAME, TICK, TICKS, evidence, look, override, rules, tune
 from tests.cluster.pair.watching import changed_evidence, pages, seconds_until
 from tests.cluster.sending import Sender
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.engine("twin", "starts")]
 
-LOOKS = 2.0
-"""Between two looks, and for kubectl itself."""
+TAKEOVER = 180.0
+"""On a quiet machine it takes a tenth of that; what it took is printed."""
 LONG = 150.0
 """On a machine where a slice takes seconds and not a second."""
 KEPT_SHARE = 0.7
@@ -29,26 +30,27 @@ KEPT_SHARE = 0.7
 CRASH = 1
 """Of the pushes: the engine core has stopped before it, so that it waits for an answer when the core dies."""
 SILENCE = 10.0
-"""Of four streams some are on the other pod, or come to it at their next try."""
+"""Of twelve streams some are on the other pod, or come to it at their next try."""
 
 
 async def test_a_crash_in_the_middle_of_pushes_holds_up_no_other_pod(pair: Sender) -> None:
     rules(3)
     crashes, other = ready_pods(NAME)
     boots = {pod: state(pod)["bootId"] for pod in (crashes, other)}
-    load = asyncio.create_task(pair.send(streams=4, seconds=30))
-    await asyncio.sleep(2)
     waits: list[float] = []
-    for push, k in enumerate((1, 2, 5, 1, 2)):
-        if push == CRASH:
-            signal_engine_core(crashes, "SIGSTOP")
-        override(f"*:{k}")
-        waits.append(await seconds_until(lambda k=k: uses(other, k), at_most=2 * TICK))  # type: ignore[misc]
-        if push == CRASH:
-            signal_engine_core(crashes, "SIGKILL")
+    async with pair.holding(streams=12) as came_to:
+        await asyncio.sleep(2)
+        for push, k in enumerate((1, 2, 5, 1, 2)):
+            if push == CRASH:
+                signal_engine_core(crashes, "SIGSTOP")
+            override(f"*:{k}")
+            waits.append(await seconds_until(lambda k=k: uses(other, k), at_most=TICKS))  # type: ignore[misc]
+            if push == CRASH:
+                signal_engine_core(crashes, "SIGKILL")
     print("the other pod had each table after", [f"{wait:.1f} s" for wait in waits])
-    sent = await load
-    print(sent)
+    print(came_to)
+    assert statistics.median(waits) < 2 * TICK
+    (sent,) = came_to
     assert sent.tokens > 0
     assert sent.silent_seconds < SILENCE
     wait_for("both have K=2", look, in_force("*:2", replicas=2), seconds=180)
@@ -69,12 +71,12 @@ async def test_an_operator_that_dies_in_a_probe_leaves_no_step_and_learns_nothin
             await seconds_until(lambda: any(found.probing for found in pages(pods).values()), at_most=LONG)
             known = evidence()
             kill_operator()
-            seen = await Seen(pods).until_new_term(seconds=60)
+            seen = await Seen(pods).until_new_term(seconds=TAKEOVER)
             after = await changed_evidence(evidence())
     print(f"first push after {seen.seconds:.1f} s, end of the probe after {seen.probed_until:.1f} s")
     print(f"tables by term and epoch: {seen.tables}")
     print(f"seconds of evidence before: {known}; after: {after}")
-    assert seen.probed_until < TICK + LOOKS
+    assert seen.probed_until < TICKS
     for pod in pods:
         assert not seen.steps(pod), f"{pod}: {seen.tables[pod]}"
     assert seen.shortest_lease > 0
