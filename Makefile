@@ -252,6 +252,7 @@ contract: ## Check the source of every supported vLLM against the plugin's expec
 contract-flags: ## Read the flags of every supported vLLM from its own parser, and of every SGLang from its source; read the diff
 	@$(UP) --until models
 	$(RUN) python -m engine_image.testing.contract.flags --write operator/outrider/runtimes/vllm/known_flags.py
+	$(RUN) python -m tests.contract.flag_words --write operator/outrider/runtimes/vllm/flag_words.py
 	$(RUN) python -m engine_image.testing.contract.sglang_flags --write operator/outrider/runtimes/sglang/known_flags.py
 
 clean: ## Remove the cluster and stop the Docker Engine that the set-up started; the cache stays

@@ -26,9 +26,12 @@ _HEAD = """\
 
 ```
 helm install outrider charts/outrider --namespace outrider-system --create-namespace \\
+  --set image.repository=$REGISTRY/outrider-operator \\
+  --set pluginImage=$REGISTRY/outrider-plugin:{version} \\
   --set prometheus.url=http://prometheus-server.monitoring.svc:9090
 ```
 
+No image is published yet: [Start](../../docs/README.md#1-build-the-images) builds both. `REGISTRY` is yours.
 [Install](../../docs/guide/install.md) lists the rights of the operator and its needs of Prometheus.
 [Production](../../docs/guide/production.md) is the checklist. Helm refuses an unknown value.
 

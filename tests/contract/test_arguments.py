@@ -12,9 +12,10 @@ import yaml
 
 from outrider.api.resource import SpeculativeModel
 from outrider.plan import Plan, PlanSettings
+from outrider.runtimes.flag_table import Form
 from outrider.runtimes.vllm.flags import FLAGS
 from outrider_protocol.releases import CPU_RELEASE, DEFAULT_RELEASE, parse_version
-from tests.contract import engine_process
+from tests.contract import engine_process, flag_words
 from tests.unit.plan.factories import a_model, a_plan, arguments
 
 pytestmark = pytest.mark.contract
@@ -100,6 +101,12 @@ def test_the_flags_that_are_known_are_those_of_the_parser() -> None:
     assert {name[1:] for name in names if not name.startswith("--")} - {"h"} <= set(FLAGS.short)
 
 
+def test_the_flags_that_take_several_values_are_those_of_the_parser() -> None:
+    theirs = json.loads(printed("-c", flag_words.READ))
+    assert set(theirs["SEVERAL"]) == FLAGS.several
+    assert set(theirs["APPENDED"]) == {name for name, flag in FLAGS.flags.items() if flag.form is Form.APPEND}
+
+
 def test_no_short_flags_and_nested_yaml_mean_what_the_spec_says() -> None:
     args = {
         "enable-prefix-caching": False,
@@ -125,20 +132,22 @@ def test_the_planned_words_mean_what_the_spec_says() -> None:
         "seed": -1,
         "enforce-eager": True,
         "max_num_seqs": 8,
-        "middleware": "-a.b=c",
+        "middleware": ["-a.b=c", "d.e"],
         "compilation-config.cudagraph_capture_sizes": [1, 2],
         "compilation-config.cudagraph_copy_inputs": True,
         "lora-target-modules": ["q.proj", "-1"],
+        "allowed-media-domains": ["a.example", "b.example"],
     }
     result = a_plan(a_model(engine={"args": args}))
     wanted = {
         "seed": -1,
         "enforce_eager": True,
         "max_num_seqs": 8,
-        "middleware": ["-a.b=c"],
+        "middleware": ["-a.b=c", "d.e"],
         "compilation_config.cudagraph_capture_sizes": [1, 2],
         "compilation_config.cudagraph_copy_inputs": True,
         "lora_target_modules": ["q.proj", "-1"],
+        "allowed_media_domains": ["a.example", "b.example"],
         "port": 8000,
         "api_key": None,
     }

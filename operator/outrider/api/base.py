@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     GetJsonSchemaHandler,
     JsonValue,
@@ -116,7 +117,7 @@ class TextRule:
         return Rule(f"!self.matches('^{self.when}') || {cel}" if self.when else cel, self.message).to_wire()
 
 
-def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo]:
+def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo, BeforeValidator]:
     """Return the rules of one text for both sides. A pattern in the schema would give another message."""
 
     def check(text: str) -> str:
@@ -125,8 +126,15 @@ def text_rules(*rules: TextRule) -> tuple[AfterValidator, FieldInfo]:
             raise ValueError(broken.message_for(text))
         return text
 
+    def number(value: object) -> object:
+        """Refuse a number that quotes would not make right, with the rule that they would break."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            check(str(value))
+        return value
+
     wire: list[JsonValue] = [dict(rule.to_wire()) for rule in rules]
-    return AfterValidator(check), FieldInfo(json_schema_extra={"x-kubernetes-validations": wire})
+    schema = FieldInfo(json_schema_extra={"x-kubernetes-validations": wire})
+    return AfterValidator(check), schema, BeforeValidator(number)
 
 
 def rule(

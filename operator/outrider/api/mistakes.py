@@ -42,12 +42,19 @@ _SENTENCES: Mapping[str, str] = {
     "greater_than_equal": "{value} is too small; write at least {ge}",
     "less_than_equal": "{value} is too large; write at most {le}",
     "value_error": "{error}",
+    "json_invalid": "Kubernetes cannot store this as JSON: {error}",
 }
 """Kind of an error -> what to say."""
 _OTHERWISE = "this cannot be parsed; write a value of the documented type"
 _NAME_PATTERN = "^[a-z0-9]"
 _NAME_WORDS = "{value} is not a Kubernetes name; write lower-case letters, digits and '-'"
 _TEXTS = ("string_type", "enum", "literal_error")
+_IN_QUOTES: Mapping[str, re.Pattern[str]] = {
+    "int_type": re.compile("-?[0-9]{1,18}"),
+    "bool_type": re.compile("true|false"),
+}
+"""Kind of an error -> texts that would be right without quotes."""
+_QUOTES = "put the value in quotes"
 _YAML_BOOLEANS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
 
 _MAX_ERRORS = 256
@@ -85,6 +92,8 @@ def _lines(path: str, sentences: tuple[str, ...]) -> Iterator[str]:
 
 def _joined(sentences: list[str]) -> str:
     """What is wrong with one value, which may have several forms and suit none."""
+    if len(sentences) > 1:  # A boolean in quotes would not suit a number or percentage.
+        sentences = [text for text in sentences if not text.endswith(_QUOTES)] or sentences
     heads = [text.partition(";")[0].partition(" is not ") for text in sentences]
     if len(sentences) > 1 and all(form for _, _, form in heads):
         return f"{heads[0][0]} is neither {' nor '.join(form for _, _, form in heads)}"
@@ -101,6 +110,10 @@ def _sentences(detail: ErrorDetails, raw: object) -> Iterator[str]:
         yield _unknown_field(detail)
     elif kind in _TEXTS and isinstance(value, bool | int | float):
         yield _unquoted(detail, raw)
+    elif kind in _IN_QUOTES and isinstance(value, str) and _IN_QUOTES[kind].fullmatch(value):
+        key = _path(detail, raw).rpartition(".")[2]
+        line = value if key.isdecimal() else f"{key}: {value}"
+        yield f"{shown(value)} is a text; write it without quotes: {line}"
     elif kind in ("enum", "literal_error"):
         yield _not_a_choice(value, detail)
     else:
@@ -159,7 +172,7 @@ def _unquoted(detail: ErrorDetails, raw: object) -> str:
     meant = next((each for each in choices if each.lower() in words), None)
     if meant is not None:
         return f'YAML reads {meant} without quotes as {shown(value)}; put it in quotes: {key}: "{meant}"'
-    remedy = f"write one of {', '.join(choices)}" if choices else "put the value in quotes"
+    remedy = f"write one of {', '.join(choices)}" if choices else _QUOTES
     return f"YAML reads {', '.join(words)} without quotes as {shown(value)}; {remedy}"
 
 

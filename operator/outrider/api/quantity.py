@@ -46,8 +46,13 @@ _FORM = TextRule(
 )
 
 
-def _durations(*, least: str = "0s", most: str = MAX_DURATION) -> tuple[FieldInfo, AfterValidator]:
-    """Return the rules of a duration from ``least`` to ``most``, for both sides."""
+def _durations(
+    *, least: str = "0s", most: str = MAX_DURATION, units: tuple[str, ...] = ("s",)
+) -> tuple[FieldInfo, AfterValidator, BeforeValidator]:
+    """Return the rules of a duration from ``least`` to ``most``, for both sides.
+
+    units: that a number without a unit probably has.
+    """
     is_one = f"self.matches('^({DURATION_PATTERN})$')"
     longest = f"'{{}}' is too long; write at most {most}"
     shortest = f"'{{}}' is too short; write at least {least}"
@@ -65,9 +70,21 @@ def _durations(*, least: str = "0s", most: str = MAX_DURATION) -> tuple[FieldInf
             raise ValueError(shortest.format(text))
         return text
 
+    def unit(value: object) -> object:
+        """Refuse a number, and suggest only what `check` takes."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        fitting = [text for text in (f"{value}{unit}" for unit in units) if _suits(text, least, most)]
+        remedy = " or ".join(fitting) or f"a duration from {least} to {most}"
+        raise ValueError(f"{shortened(str(value), 40)} is a number without a unit; write {remedy}")
+
     wire: list[JsonValue] = [dict(rule) for rule in rules]
     schema = FieldInfo(json_schema_extra={"x-kubernetes-validations": wire})
-    return schema, AfterValidator(check)
+    return schema, AfterValidator(check), BeforeValidator(unit)
+
+
+def _suits(text: str, least: str, most: str) -> bool:
+    return _FORM.holds(text) and duration_seconds(least) <= duration_seconds(text) <= duration_seconds(most)
 
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -88,7 +105,7 @@ def duration_seconds(text: str) -> float:
 Patience = Annotated[str, Field(max_length=32), *_durations(least="10s")]
 """Time before Outrider acts, at least 10s. A shorter time would end before a pod is scheduled."""
 
-Latency = Annotated[str, Field(max_length=32), *_durations(least="1ms", most="10m")]
+Latency = Annotated[str, Field(max_length=32), *_durations(least="1ms", most="10m", units=("ms", "s"))]
 """Limit of a latency, from 1ms to 10m."""
 
 RestartInterval = Annotated[str, Field(max_length=32), *_durations(least="1m")]
@@ -118,7 +135,9 @@ def _not_a_quantity(text: str) -> str:
 
 
 def _no_fraction(value: object) -> object:
-    """Refuse a fraction as a number, because Kubernetes accepts it only as text."""
+    """Refuse a fraction as a number, because Kubernetes accepts it only as text. 3.0 is an integer there."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     if isinstance(value, float):
         raise ValueError(f"{value:g} is a number with a fraction; write it in thousandths: {value * 1000:g}m")
     return value
@@ -245,15 +264,15 @@ def _three_numbers(text: str) -> str | None:
 
 def _in_quotes(value: object) -> object:
     """Refuse a number: YAML parses 0.33 as one, and drops the end of 0.30."""
-    if isinstance(value, float):
-        raise ValueError(f'YAML reads {value} without quotes as a number; write version: "{value}.0"')
-    return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    meant = f"{value}.0" if isinstance(value, float) else f"{value}.0.0"
+    raise ValueError(f'YAML reads {value} without quotes as a number; write version: "{meant}"')
 
 
 Version = Annotated[
     str,
     Field(max_length=32),
-    BeforeValidator(_in_quotes),
     *text_rules(
         TextRule(
             "[0-9]+[.][0-9]+[.][0-9]+[-+.a-z0-9]*",
@@ -262,6 +281,7 @@ Version = Annotated[
             meant=_three_numbers,
         )
     ),
+    BeforeValidator(_in_quotes),  # The last of these runs first.
 ]
 """A version of the engine."""
 

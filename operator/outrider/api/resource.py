@@ -36,8 +36,12 @@ _FREE_FORM: Mapping[tuple[str, str], Reader] = {
 """Parts of a spec in which the API server keeps whatever is written."""
 
 
-def _within_limits(spec: object) -> object:
-    """Sizes and counts before types, so that the complaint names the part that is too large."""
+def within_limits(spec: object) -> object:
+    """Check sizes and counts before types, so that the complaint names the part that is too large.
+
+    Raises:
+        ValueError: a part is too large.
+    """
     for (field, part), reader in _FREE_FORM.items():
         owner = spec.get(field) if isinstance(spec, Mapping) else None
         try:
@@ -70,7 +74,7 @@ class SpeculativeModel(ApiModel):
     api_version: Literal["outrider.dev/v1alpha1"] = "outrider.dev/v1alpha1"
     kind: Literal["SpeculativeModel"] = "SpeculativeModel"
     metadata: Metadata
-    spec: Annotated[Spec, BeforeValidator(_within_limits)]
+    spec: Annotated[Spec, BeforeValidator(within_limits)]
     """What is wanted."""
     status: Annotated[Status, Field(json_schema_extra={})] = Field(default_factory=Status)
     """What was observed."""

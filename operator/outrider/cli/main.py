@@ -13,7 +13,7 @@ import typer
 from outrider import __version__
 from outrider.api.crd import render
 from outrider.cli.bench.command import bench, sweep
-from outrider.cli.common.output import CommandError
+from outrider.cli.common.output import CommandError, how_to_install
 from outrider.cli.common.usage_errors import OneLineGroup
 from outrider.cli.doctor.command import doctor
 from outrider.cli.explain.command import explain
@@ -46,10 +46,7 @@ def added_command(name: str, *, extra: str) -> Callable[..., None]:
         return cast(Callable[..., None], point.load())
 
     def missing(_: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
-        raise CommandError(
-            f"`outrider {name}` is not installed. Run `pip install 'outrider[{extra}]'`, "
-            f"or `uv tool install './operator[{extra}]'` in a checkout"
-        )
+        raise CommandError(f"`outrider {name}` is not installed. {how_to_install(extra)}")
 
     missing.__doc__ = f"Not installed: it needs the extra `{extra}` of the package."
     return missing

@@ -25,6 +25,8 @@ class Form(StrEnum):
     SWITCH = "switch"
     """``--flag`` alone; without it the answer is no."""
     VALUE = "value"
+    APPEND = "append"
+    """With a value, and again for each further value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,8 @@ class FlagTable:
             return [f"{self.dashed(flag)}={value if isinstance(value, str) else json.dumps(value)}"]
         if isinstance(value, bool):
             return self._switch(flag, on=value)
+        if isinstance(value, list) and self.form_of(flag) is Form.APPEND:
+            return [f"{self.dashed(flag)}={item}" for item in value]
         if isinstance(value, list):
             return [self.dashed(flag), *(_item(flag, item) for item in value)]
         return [f"{self.dashed(flag)}={value}"]
@@ -164,7 +168,7 @@ class FlagTable:
     def _switch(self, flag: str, *, on: bool) -> list[str]:
         """``false`` is ``--no-flag``, and not "leave it to the engine", for which the key is left out."""
         form, positive = self.form_of(flag), self.positive(flag)
-        if form is Form.VALUE:
+        if form in (Form.VALUE, Form.APPEND):
             said = "true" if on else "false"
             raise ValueError(
                 f"spec.engine.args.{flag}: {self.engine} takes a value for this flag, and not {said}; write "

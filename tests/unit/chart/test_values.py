@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from charts.readme import FILE_NAME, Value, render, values
+from outrider import __version__
 from tests.unit.chart.kit import CHART, HELM, helm, needs_helm
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -110,6 +113,21 @@ def test_the_readme_is_up_to_date() -> None:
     shipped = (CHART / FILE_NAME).read_text(encoding="utf-8")
 
     assert shipped == render(), "stale: run `python -m charts.readme --write charts/outrider/`"
+
+
+@needs_helm
+def test_the_command_of_the_readme_installs_the_chart() -> None:
+    """As typed, from the checkout, with a registry; `template` in place of `install` asks no cluster."""
+    (command,) = re.findall(r"```\n(helm install .*?)```", render(), re.DOTALL)
+    words = shlex.split(command.replace("\\\n", " ").replace("$REGISTRY", "registry.example"))
+    assert words[:2] == ["helm", "install"]
+    assert HELM is not None
+    printed = subprocess.run(
+        [HELM, "template", *words[2:]], capture_output=True, text=True, check=False, cwd=CHART.parents[1]
+    )
+
+    assert printed.returncode == 0, printed.stderr
+    assert f"registry.example/outrider-plugin:{__version__}" in printed.stdout
 
 
 def leaves(given: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -231,3 +231,13 @@ def test_a_command_whose_extra_is_not_installed_says_how_to_install_it(
 
     with pytest.raises(CommandError, match=r"outrider\[simulate\]"):
         simulate(["--tables", "tables.json"])
+
+
+def test_no_command_for_an_extra_removes_the_other_extra() -> None:
+    """uv installs exactly the extras that it is given."""
+    root = Path(__file__).parents[3]
+    pages = [*(root / "docs").rglob("*.md"), *(root / "operator" / "outrider").rglob("*.py")]
+    commands = {
+        found for page in pages for found in re.findall(r"'\./operator\[[a-z,]+\]'", page.read_text("utf-8"))
+    }
+    assert commands == {"'./operator[simulate,report]'"}

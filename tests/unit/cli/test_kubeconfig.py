@@ -47,6 +47,34 @@ def test_a_file_with_other_content_is_named(content: bytes, why: str, tmp_path: 
     assert refused(status("--kubeconfig", str(file), "--context", "prod"), told)
 
 
+@pytest.mark.parametrize("variable", [None, ""])
+@pytest.mark.parametrize("words", [(), ("--context", "prod")])
+def test_without_a_kubeconfig_the_missing_file_is_named(
+    variable: str | None,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = f"no cluster to ask: there is no file {tmp_path / '.kube' / 'config'}. "
+    result = CliRunner().invoke(app, ["status", *words], env={"KUBECONFIG": variable})
+    assert refused(result, told)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("variable", [None, ""])
+def test_an_empty_variable_leaves_the_file_in_the_home(
+    variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".kube" / "config"
+    file.parent.mkdir()
+    file.write_text("hello")
+    result = CliRunner().invoke(app, ["status"], env={"KUBECONFIG": variable})
+    assert refused(result, f"no cluster to ask: {file} is not a kubeconfig. ")
+
+
 @pytest.mark.parametrize("words", [(), ("--kubeconfig", "/dev/null")])
 def test_the_empty_device_is_no_kubeconfig(words: tuple[str, ...]) -> None:
     told = "no cluster to ask: /dev/null is not a kubeconfig. "

@@ -256,6 +256,19 @@ def test_there_is_no_manifest_of_what_does_not_fit() -> None:
     assert "try --gpus 2" in result.stderr
 
 
+def test_the_manifest_alone_is_printed_in_the_form_that_is_asked_for() -> None:
+    plain = plan(*QWEN, "--manifest").stdout
+    assert json.loads(plan(*QWEN, "--manifest", "-o", "json").stdout) == yaml.safe_load(plain)
+    assert plan(*QWEN, "--manifest", "-o", "yaml").stdout == plain
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_no_form_prints_a_manifest_of_what_does_not_fit(form: str) -> None:
+    result = plan("--model", "Llama-3.3-70B", "--gpu", "H100", "--manifest", "-o", form)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "try --gpus 2" in result.stderr
+
+
 def test_the_gpus_that_are_told_are_enough() -> None:
     told = json.loads(plan("--model", "Llama-3.1-405B", "--gpu", "H100", "--json").stdout)["memory"][
         "enough_gpus"
@@ -280,6 +293,10 @@ def test_a_drafter_of_another_vocabulary_is_told() -> None:
         ((*QWEN, "--method", "magic"), "--method is magic"),
         ((*QWEN, "--method", "custom_class"), "Outrider launches no engine with method custom_class"),
         ((*QWEN, "--method", "draft_model"), "name it with --drafter"),
+        (
+            (*QWEN, "--method", "mtp"),
+            "--method: vLLM refuses mtp with Qwen3-8B, because the model has no layer",
+        ),
         ((*QWEN, "--method", "ngram", "--drafter", "Qwen3-0.6B"), "has no drafter"),
         ((*QWEN, "--drafter", "nobody/knows"), "give its config.json with --drafter"),
         ((*QWEN, "--weights", "fp3"), "--weights is fp3"),
@@ -315,7 +332,10 @@ def test_bad_input_ends_with_2_and_one_line(arguments: tuple[str, ...], complain
     ("text", "complaint"),
     [
         ("a: [", "is not YAML"),
-        ("kind: SpeculativeModel\nmetadata: {name: x}\nspec: {}", "spec.model: write the model to serve"),
+        (
+            "apiVersion: outrider.dev/v1alpha1\nkind: SpeculativeModel\nmetadata: {name: x}\nspec: {}",
+            "spec.model: write the model to serve",
+        ),
         ("[" * 2_000, "is not YAML"),
         ("- 1", "holds no SpeculativeModel"),
         ("{kind: SpeculativeModel}\n---\n{kind: SpeculativeModel}", "holds 2 objects"),
@@ -507,6 +527,33 @@ def test_a_model_with_a_layer_for_next_tokens_drafts_with_it() -> None:
     made = json.loads(plan("--model", "GLM-4.5-Air", "--gpu", "H200", "--gpus", "4", "--json").stdout)
     assert made["manifest"]["spec"]["speculation"]["method"] == "mtp"
     assert any(row["k"] > 0 for row in made["speeds"])
+
+
+def test_a_manifest_with_mtp_for_a_model_without_such_a_layer_is_refused_by_its_field(
+    tmp_path: Path,
+) -> None:
+    manifest = yaml.safe_load(Path(EXAMPLE).read_text(encoding="utf-8"))
+    manifest["spec"]["speculation"] = {"method": "mtp", "numSpeculativeTokens": 1}
+    path = tmp_path / "model.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+    result = plan(str(path), "--gpu", "H100")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "spec.speculation.method: vLLM refuses mtp with Qwen3-8B" in result.stderr
+
+
+def test_mtp_with_a_drafter_of_its_own_needs_no_layer_in_the_model() -> None:
+    result = plan(
+        "--model", "gemma-3-27b-it", "--gpu", "H200", "--method", "mtp", "--drafter", "a/gemma-assistant"
+    )
+    assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize("method", ["eagle", "eagle3", "p_eagle", "dflash"])
+def test_a_whole_model_is_no_head(method: str) -> None:
+    result = plan(*QWEN, "--method", method, "--drafter", "Qwen3-0.6B")
+    words = " ".join(result.stdout.split())
+    assert f"Qwen3-0.6B is a whole model and no drafter for {method}" in words
+    assert "use method draft_model" in words
 
 
 @pytest.mark.parametrize("method", Method)

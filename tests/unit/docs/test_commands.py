@@ -130,6 +130,12 @@ def test_every_command_of_a_block_is_known(block: Block) -> None:
             CHECKS[program](words)
 
 
+def test_no_command_needs_gnus_date() -> None:
+    """macOS has another `date`, which does not know ``-d '+2 hours'``."""
+    found = [name_of(block) for block in BLOCKS if re.search(r"date[^\n]* -d ", "\n".join(block.lines))]
+    assert found == []
+
+
 def mentions() -> Iterator[tuple[str, str]]:
     for place in PLACES:
         prose = re.sub(r"^```.*?^```", "", text_of(place), flags=re.M | re.S)

@@ -9,6 +9,9 @@ import pytest
 import yaml
 
 from charts.readme import values
+from outrider.api.crd import structural_schema
+from outrider.api.spec import Spec
+from outrider_protocol.schedule import MAX_ROWS
 
 ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "docs" / "guide" / "production.md"
@@ -58,3 +61,21 @@ def test_the_oldest_kubernetes_is_that_of_the_chart() -> None:
     chart = yaml.safe_load((ROOT / "charts/outrider/Chart.yaml").read_text(encoding="utf-8"))
 
     assert f"Kubernetes | {chart['kubeVersion'].removeprefix('>=').removesuffix('.0-0')} or newer" in PAGE
+
+
+def test_the_number_of_alerts_is_that_of_the_chart() -> None:
+    groups = yaml.safe_load((ROOT / "charts/outrider/files/alerts.yaml").read_text(encoding="utf-8"))[
+        "groups"
+    ]
+    alerts = [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
+
+    assert len(alerts) == 8
+    assert "All eight provoked" in PAGE
+
+
+def test_the_limits_of_k_and_of_schedules_are_those_of_the_code() -> None:
+    speculation = structural_schema(Spec)["properties"]["speculation"]["properties"]  # type: ignore[index]
+    rows, most = speculation["schedule"]["maxItems"], speculation["numSpeculativeTokens"]["maximum"]
+
+    assert f"| K | {most} |" in PAGE
+    assert f"| Rows of a schedule | {rows} in a manifest, {MAX_ROWS} in an override" in PAGE

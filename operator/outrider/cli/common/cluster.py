@@ -51,7 +51,7 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
     Raises:
         CommandError: no cluster can be asked, or the API server refuses or does not answer.
     """
-    _require_files(choice)
+    choice = _with_file(choice)
     try:
         api = await connect(kubeconfig=choice.kubeconfig, context=choice.context)
     except _NO_KUBECONFIG as error:
@@ -64,14 +64,23 @@ async def access(choice: ClusterChoice) -> AsyncIterator[Access]:
             raise cannot_read(error) from error
 
 
-def _require_files(choice: ClusterChoice) -> None:
+def _with_file(choice: ClusterChoice) -> ClusterChoice:
+    """The choice, with the default file where none is named; an empty KUBECONFIG names none, as for kubectl.
+
+    Raises:
+        CommandError: there is no such file.
+    """
     if choice.kubeconfig is not None:
         if not choice.kubeconfig.exists():
             raise CommandError(f"there is no file {choice.kubeconfig}. Name another one with --kubeconfig.")
-        return
-    named = os.environ.get("KUBECONFIG")
-    if named is not None and not any(Path(each).exists() for each in named.split(os.pathsep)):
-        raise CommandError(f"no cluster to ask: there is no file {named}. {_REMEDY}")
+        return choice
+    if choice.context is None and runs_in_cluster():
+        return choice
+    default, named = Path.home() / ".kube" / "config", os.environ.get("KUBECONFIG")
+    files = named or str(default)
+    if not any(Path(each).exists() for each in files.split(os.pathsep) if each):
+        raise CommandError(f"no cluster to ask: there is no file {files}. {_REMEDY}")
+    return choice if named else replace(choice, kubeconfig=default)
 
 
 def _no_cluster(choice: ClusterChoice, error: Exception) -> str:

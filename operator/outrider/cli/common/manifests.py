@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import yaml
 from pydantic import JsonValue, ValidationError
 
+from outrider.api.as_stored import as_stored
 from outrider.api.mistakes import mistakes, nearest
-from outrider.api.resource import KIND, SpeculativeModel
+from outrider.api.resource import API_VERSION, KIND, SpeculativeModel, within_limits
 from outrider.api.text import shortened
 from outrider.cli.common.output import CommandError
 from outrider.importing.documents import objects_in
 
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, as the API server does; plain YAML keeps the last one."""
+    """Reads as `kubectl` does: a date without quotes is a text, and a key that is there twice is refused.
+
+    Plain YAML keeps the last of two equal keys.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen = set[str]()
@@ -29,13 +41,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def raw_models(text: str, source: str) -> list[Mapping[str, JsonValue]]:
-    """Every SpeculativeModel of a text, unchecked, and at least one; other objects are left out."""
+    """Every SpeculativeModel of a text as the API server stores it, unchecked, and at least one."""
     try:
         documents = list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as error:
         raise CommandError(_not_yaml(text, source, error)) from error
     objects: list[Mapping[str, JsonValue]] = [one for document in documents for one in objects_in(document)]
-    found = [one for one in objects if one.get("kind") == KIND]
+    found = [as_stored(one) for one in objects if one.get("kind") == KIND]
     if not found:
         raise CommandError(_no_model(objects, source))
     return found
@@ -62,10 +74,31 @@ def _no_model(objects: Sequence[Mapping[str, JsonValue]], source: str) -> str:
 
 def checked(raw: Mapping[str, JsonValue], source: str) -> SpeculativeModel:
     """The model, checked as at admission."""
+    # The model has a default for it, and the API server has none.
+    missing = () if "apiVersion" in raw else (f"apiVersion: is required; write apiVersion: {API_VERSION}",)
     try:
-        return SpeculativeModel.model_validate(raw)
+        model = _as_written(raw)
     except ValidationError as error:
-        raise CommandError(*(f"{source}: {line}" for line in mistakes(error, raw))) from error
+        raise CommandError(*(f"{source}: {line}" for line in (*missing, *mistakes(error, raw)))) from error
+    if missing:
+        raise CommandError(*(f"{source}: {line}" for line in missing))
+    return model
+
+
+def _as_written(raw: Mapping[str, JsonValue]) -> SpeculativeModel:
+    """Read names and types as the API server does; the operator also reads Python's names and quoted numbers.
+
+    Raises:
+        pydantic.ValidationError: admission refuses the object.
+    """
+    try:
+        within_limits(raw.get("spec"))
+        text = json.dumps({name: part for name, part in raw.items() if name != "status"})
+    except (ValueError, TypeError, RecursionError):
+        return SpeculativeModel.model_validate(raw)  # It names the part that is too large, or no JSON.
+    model = SpeculativeModel.model_validate_json(text, strict=True, by_alias=True, by_name=False)
+    # The operator writes the status, with decimals as texts.
+    return SpeculativeModel.model_validate(raw) if "status" in raw else model
 
 
 def all_checked(raws: Sequence[Mapping[str, JsonValue]], source: str) -> list[SpeculativeModel]:

@@ -71,9 +71,16 @@ def require_charts(option: str) -> None:
     """Refuse an option that draws, before the work, where the library for charts is missing."""
     if find_spec("matplotlib") is None:
         raise CommandError(
-            f"{option} draws with matplotlib, which is not installed. Run `pip install 'outrider[report]'`, "
-            "or `uv tool install './operator[report]'` in a checkout"
+            f"{option} draws with matplotlib, which is not installed. {how_to_install('report')}"
         )
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra of the package; uv would remove an extra that it leaves out."""
+    return (
+        f"Run `pip install 'outrider[{extra}]'`, or `uv tool install './operator[simulate,report]'` in a "
+        "checkout"
+    )
 
 
 class Form(StrEnum):

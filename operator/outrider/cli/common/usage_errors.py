@@ -31,6 +31,8 @@ class OneLineGroup(TyperGroup):
 
     keeps_tracebacks = ("run",)
     """Commands whose log is read later by others, who need the place of an error of the system."""
+    takes_command_lines = ("import",)
+    """Commands that read another program's command line behind ``--``."""
 
     def main(
         self,
@@ -72,9 +74,10 @@ class OneLineGroup(TyperGroup):
         unknown = getattr(error, "option_name", None)
         parameter = getattr(error, "param", None)
         if unknown is not None and "No such option" in error.message:
-            return (
-                f"there is no option {unknown}; {did_you_mean(unknown, options)}{help_text} lists all options"
-            )
+            near = did_you_mean(unknown, options)
+            if command in self.takes_command_lines and not words[1].startswith("-"):
+                near = f"write -- before the command line, as in `{_PROGRAM} {command} -- {words[1]} ...`; "
+            return f"there is no option {unknown}; {near}{help_text} lists all options"
         if not command and words and not words[0].startswith("-"):
             near = did_you_mean(words[0], self.commands)
             return f"there is no command {words[0]}; {near}{help_text} lists all commands"

@@ -37,13 +37,15 @@ def plan(
         raise CommandError(str(error)) from error
     text = None if made is None else text_of(made, answer.proposal)
     verdict = answer.memory.verdict
-    if form is not None:
-        typer.echo(printed(json_of(wanted.question, answer, made, wanted.known_drafters), form))
-    elif manifest and text is not None:
-        typer.echo(text, nl=False)
-    elif manifest:
+    if manifest and made is None:
         say("plan", _no_manifest(answer))
         raise typer.Exit(ExitCode.NOT_WELL if verdict is Verdict.TOO_LARGE else ExitCode.CANNOT)
+    if manifest and made is not None and form is Form.JSON:
+        typer.echo(printed(made, form))
+    elif manifest and text is not None:
+        typer.echo(text, nl=False)
+    elif form is not None:
+        typer.echo(printed(json_of(wanted.question, answer, made, wanted.known_drafters), form))
     else:
         typer.echo(text_of_forecast(wanted.question, answer, text, wanted.known_drafters))
     if verdict is Verdict.TOO_LARGE:

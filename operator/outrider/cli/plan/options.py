@@ -109,7 +109,7 @@ class Options:
     ] = None
     acceptance: Annotated[
         float | None,
-        typer.Option(help="Acceptance rate at every position, from 0 to 1. Default: that of the task."),
+        typer.Option(help="Acceptance rate at every position, from 0 to below 1. Default: that of the task."),
     ] = None
     streams: Annotated[int | None, typer.Option(help="Requests at a time. Default: 8.")] = None
     context: Annotated[

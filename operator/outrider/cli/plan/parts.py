@@ -133,7 +133,20 @@ def method_of(options: Options, spec: Spec | None, uri: str) -> tuple[Method, st
         raise CommandError(f"--drafter: the size of an {method} head follows from the model; give its name")
     if TRAITS[method].tunability is Tunability.REFUSED:
         raise CommandError(f"Outrider launches no engine with method {method}; use {', '.join(_SERVED)}")
+    if method is Method.MTP and drafter_uri is None and options.config is None:
+        _check_layers(uri, "--method" if spec is None else "spec.speculation.method")
     return method, drafter_uri
+
+
+def _check_layers(uri: str, field: str) -> None:
+    """Refuse mtp for a known model without a layer for next tokens. field: that says the method."""
+    known = same_model(uri)
+    if known is not None and not known.predicts:
+        head = "ngram" if known.drafter_uri is None else "eagle3"
+        raise CommandError(
+            f"{field}: vLLM refuses mtp with {known.architecture.name}, because the model has no layer for "
+            f"next tokens; use {head}, or name a drafter for it"
+        )
 
 
 def _new_method(options: Options, uri: str) -> tuple[Method, str | None]:
@@ -159,13 +172,13 @@ def drafter_of(
 ) -> tuple[DraftingModel, str | None]:
     """The drafter, and a warning about it. spec: that of the manifest, where one is given."""
     if TRAITS[method].is_head:
-        return eagle_head(method, target), None
+        return eagle_head(method, target), None if name is None else _whole_model(method, name)
     if method is Method.MTP:
         return prediction_layer(target), None
     if TRAITS[method].kind in (Kind.NOTHING, Kind.TEXT):
         return without_weights(method), None
     if TRAITS[method].kind is not Kind.MODEL:
-        return _block_drafter(method, name), None
+        return _block_drafter(method, name), None if name is None else _whole_model(method, name)
     if name is None:
         return without_weights(method), None
     found, where = _architecture(name, what="drafter", option="--drafter")
@@ -177,6 +190,17 @@ def drafter_of(
             f"with spec.speculation.config.{OWN_VOCABULARY}: true"
         )
     return replace(draft_model(found, where), method=method), warning
+
+
+def _whole_model(method: Method, name: str) -> str | None:
+    """A warning where a head or block drafter is wanted, and the drafter is known as a whole model."""
+    known = None if _is_file(name) else known_model(name)
+    if known is None:
+        return None
+    return (
+        f"the drafter {known.architecture.name} is a whole model and no drafter for {method}, so vLLM "
+        "refuses it: use method draft_model"
+    )
 
 
 def _block_drafter(method: Method, name: str | None) -> DraftingModel:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from outrider.runtimes.flag_table import FlagTable, Form
-from outrider.runtimes.vllm import known_flags
+from outrider.runtimes.vllm import flag_words, known_flags
 from outrider_protocol.releases import parse_version
 
-_SEVERAL = """
-api-key cudagraph-capture-sizes custom-histogram-buckets device-ids disable-access-log-for-endpoints
-ignore-patterns kv-cache-dtype-skip-layers logits-processors lora-modules lora-target-modules middleware
-numa-bind-cpus numa-bind-nodes served-model-name
-"""
-"""Source: ``nargs`` in vLLM's ``arg_utils.py`` and ``cli_args.py``."""
+_APPENDED = frozenset(flag_words.APPENDED.split())
+
+
+def _values(*, appended: bool) -> str:
+    """The flags with values, with their releases: repeated ones, or the others."""
+    words = known_flags.VALUE.split()
+    return " ".join(word for word in words if (word.partition(":")[0] in _APPENDED) is appended)
+
 
 FLAGS = FlagTable(
     "vLLM",
     parse_version,
-    {Form.PAIR: known_flags.PAIR, Form.SWITCH: known_flags.SWITCH, Form.VALUE: known_flags.VALUE},
+    {
+        Form.PAIR: known_flags.PAIR,
+        Form.SWITCH: known_flags.SWITCH,
+        Form.VALUE: _values(appended=False),
+        Form.APPEND: _values(appended=True),
+    },
     short=f"{known_flags.SHORT} O=optimization-level",
     opposites=known_flags.OPPOSITES,
-    several=_SEVERAL,
+    several=flag_words.SEVERAL,
     paths=True,
 )
