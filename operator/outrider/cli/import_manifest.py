@@ -61,6 +61,8 @@ def import_manifest(
         raise CommandError(
             "give a file with -f, or a command line after --, such as -- vllm serve Qwen/Qwen3-8B"
         )
+    if command:
+        _require_no_option_of_manifests(keep_image=keep_image, container=container)
     try:
         results = [import_command(command, options)] if command else list(_files(file or [], options))
     except ImportRefused as refused:
@@ -76,6 +78,19 @@ def import_manifest(
         raise CommandError("the source runs no engine; name a file with a workload that runs vLLM or SGLang")
     if missing:
         raise typer.Exit(ExitCode.CANNOT)
+
+
+def _require_no_option_of_manifests(*, keep_image: bool, container: str | None) -> None:
+    if keep_image:
+        raise CommandError(
+            "--keep-image keeps the image of a manifest, and a command line names none; leave the option "
+            "out, or name a manifest with -f"
+        )
+    if container is not None:
+        raise CommandError(
+            "--container chooses a container of a manifest, and a command line has none; leave the option "
+            "out, or name a manifest with -f"
+        )
 
 
 def _files(files: Iterable[Path], options: Options) -> Iterator[Imported | Refused]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from outrider.api.engines import RuntimeKind
 from outrider.importing.findings import Findings, ImportRefused
+from outrider.importing.holders import CONTAINER, Holder
 from outrider.importing.shell import script_in, statements
+from outrider.importing.shell_words import Unreadable
+from outrider.importing.variables import expanded
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 _LAUNCHERS = frozenset(
     {"env", "exec", "python", "python3", "uv", "run", "-u", "poetry", "time", "nohup", "tini", "--"}
 )
@@ -48,6 +50,7 @@ def engine_command(
     values: Mapping[str, str],
     declared: Set[str],
     findings: Findings,
+    holder: Holder = CONTAINER,
 ) -> EngineCommand:
     """The words for the engine's parser.
 
@@ -57,28 +60,35 @@ def engine_command(
     Raises:
         ImportRefused: the command runs no server that Outrider reads, or cannot be read.
     """
-    words = [_expanded(word, values) for word in (*command, *args)]
-    script = script_in([*command, *args])
-    if script is None:
-        found = _engine_words(words)
-        if found is not None:
-            return _with_launcher(found, findings)
-        if command:
-            raise ImportRefused(
-                f"the container runs {command[0]}, and not vllm serve, vllm.entrypoints.openai.api_server, "
-                "sglang serve or sglang.launch_server; name the container that does with --container"
-            )
-        return EngineCommand(tuple(words[1:] if words[:1] == ["serve"] else words), {})
-    return _in_script(script, values, declared, findings)
+    words = [expanded(word, values) if holder.in_pod else word for word in (*command, *args)]
+    script = script_in(words, holder)
+    if script is not None:
+        return _in_script(script, values, declared, findings, holder)
+    found = _engine_words(words, holder)
+    if found is not None:
+        return _with_launcher(found, findings)
+    if command:
+        raise ImportRefused(
+            f"{holder.name} runs {command[0]}, and not vllm serve, vllm.entrypoints.openai.api_server, "
+            f"sglang serve or sglang.launch_server; {holder.other_program}"
+        )
+    return EngineCommand(tuple(words[1:] if words[:1] == ["serve"] else words), {})
 
 
 def _in_script(
-    script: str, values: Mapping[str, str], declared: Set[str], findings: Findings
+    script: str, values: Mapping[str, str], declared: Set[str], findings: Findings, holder: Holder
 ) -> EngineCommand:
     known, exported = dict(values), dict[str, str]()
     engines = list[EngineCommand]()
-    for words in _known_as_it_goes(script, known, declared, exported):
-        found = _engine_words(words)
+    try:
+        found_words = statements(script, known, declared, in_pod=holder.in_pod)
+        commands = list(_commands(found_words, known, exported))
+    except Unreadable as error:
+        raise ImportRefused(
+            f"{holder.script} {error}, and Outrider reads simple commands only; {holder.remedy}"
+        ) from error
+    for words in commands:
+        found = _engine_words(words, holder)
         if found is not None:
             engines.append(_with_launcher(found, findings))
         elif words[0] not in _SILENT:
@@ -89,20 +99,16 @@ def _in_script(
             )
     if len(engines) != 1:
         count = "no engine" if not engines else f"{len(engines)} engines"
-        raise ImportRefused(f"the shell script of the container runs {count}; pass the command line of one")
+        raise ImportRefused(f"{holder.script} runs {count}; pass the command line of one")
     (engine,) = engines
     return EngineCommand(engine.words, {**exported, **engine.environment}, engine.kind)
 
 
-def _known_as_it_goes(
-    script: str, known: dict[str, str], declared: Set[str], exported: dict[str, str]
-) -> list[list[str]]:
-    """Statements that run something. Assignments go into ``known`` and ``exported``."""
-    found = list[list[str]]()
-    # Names that the script sets are known behind the place where it sets them.
-    named = {match[1] for match in re.finditer(r"(?m)(?:^|[\s;&])([A-Za-z_][A-Za-z0-9_]*)=", script)}
-    for words in statements(script, known, declared | named):
-        words = [_expanded(word, known) for word in words]
+def _commands(
+    found: Iterable[list[str]], known: dict[str, str], exported: dict[str, str]
+) -> Iterator[list[str]]:
+    """Statements that run something. Assignments go into ``known``, for what follows, and ``exported``."""
+    for words in found:
         rest = words[1:] if words[0] == "export" else words
         pairs = [_ASSIGNMENT.fullmatch(word) for word in rest]
         if rest and all(pairs):
@@ -110,14 +116,13 @@ def _known_as_it_goes(
             known |= values
             exported |= values
         else:
-            found.append(words)
-    return found
+            yield words
 
 
 _Found = tuple[list[str], list[str], RuntimeKind]
 
 
-def _engine_words(words: Sequence[str]) -> _Found | None:
+def _engine_words(words: Sequence[str], holder: Holder) -> _Found | None:
     """What stands before an engine's program, and what is for its parser; None where no word is a program.
 
     Raises:
@@ -131,8 +136,8 @@ def _engine_words(words: Sequence[str]) -> _Found | None:
             return list(words[:index]), list(words[index + taken :]), kind
         if word == "-m" and after == "vllm.entrypoints.api_server":
             raise ImportRefused(
-                "the container runs vllm.entrypoints.api_server, vLLM's old demonstration server without the "
-                "OpenAI API; serve with vllm serve first"
+                f"{holder.name} runs vllm.entrypoints.api_server, vLLM's old demonstration server without "
+                "the OpenAI API; serve with vllm serve first"
             )
     return None
 
@@ -161,8 +166,3 @@ def _with_launcher(found: _Found, findings: Findings) -> EngineCommand:
                 f"launcher {program}", "Outrider starts the engine itself; leave the launcher out"
             )
     return EngineCommand(tuple(words), variables, kind)
-
-
-def _expanded(word: str, values: Mapping[str, str]) -> str:
-    """With ``$(NAME)`` replaced where the value is known, as Kubernetes does."""
-    return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), word)

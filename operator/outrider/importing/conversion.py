@@ -25,6 +25,7 @@ from outrider.importing.images import Image, image_of
 from outrider.importing.model import model_fields, own_cache, without_lost_folders
 from outrider.importing.pod import Taken, pod_template, resources
 from outrider.importing.speculation import Target, for_batches, speculation
+from outrider.importing.variables import drop_without_value, without_value
 from outrider.importing.weights import Mount, Place, mounts, place_of
 from outrider.importing.workload import Workload, an_object, engine_container, text, whole, words_of
 from outrider.plan import ControlKeys, PlanSettings, plan
@@ -74,10 +75,12 @@ def convert(workload: Workload, options: Options) -> Imported:
         values=values_of(container),
         declared=names_of(container),
         findings=workload.findings,
+        holder=workload.holder,
     )
     reader = reader_of_image(text(container.get("image"))) if command.kind is None else READERS[command.kind]
     parsed = parse(command.words, RUNTIMES[reader.kind].flags, workload.findings)
     flags = reader.common(parsed.flags)
+    drop_without_value(flags, workload.findings)
     model = _model(workload, flags, parsed.positional, reader.kind)
     found = list(mounts(workload.pod, container))
     place = place_of(workload.uri or model, found)
@@ -119,9 +122,12 @@ def _model(workload: Workload, flags: Flags, positional: Sequence[str], kind: Ru
     if given is None and words:
         given = words.pop(0)
     for word in words:
+        unknown = without_value(word)
         workload.findings.dropped(
             f"word {word}" if not holds_secret(word) else "a word",
-            f"it belongs to no flag; {kind} would not take it",
+            f"it belongs to no flag; {kind} would not take it"
+            if unknown is None
+            else f"{unknown}; write its flags into spec.engine.args",
         )
     named = text(given) or workload.uri
     if named is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from datetime import date
 
 import yaml
 
@@ -19,6 +18,9 @@ _TEMPLATE = re.compile(r"\{\{[^}\n]*(\.(Values|Release|Chart|Capabilities)\b|\b(
 """What only the template of a chart has. Flags may hold a chat template with braces, too."""
 
 _TEXT = "tag:yaml.org,2002:str"
+_INT = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 def documents(content: str) -> list[Json]:
@@ -72,14 +74,24 @@ def _problem(error: Exception) -> str:
 def _bounded(content: str) -> Iterator[Json]:
     if _TEMPLATE.search(content):
         raise ValueError("a template")
-    for document in yaml.load_all(content, _KeysAreTexts):
+    for document in yaml.load_all(content, _AsKubernetes):
         # An alias is one object in many places, so only a count of all places bounds it.
         require_room(IMPORTED, document)
         yield from objects_in(document)
 
 
-class _KeysAreTexts(yaml.SafeLoader):
-    """Reads every key as the text that Kubernetes makes of it: ``on: x`` has the key ``true``."""
+class _AsKubernetes(yaml.SafeLoader):
+    """Reads what Kubernetes reads: dates and times are texts, and so is each key; ``on: x`` has ``true``."""
+
+    def construct_text(self, node: yaml.ScalarNode) -> object:
+        """The text as it is written."""
+        return self.construct_scalar(node)
+
+    def construct_number(self, node: yaml.ScalarNode) -> object:
+        """A number; what is one in base 60 to PyYAML is a text to Kubernetes."""
+        if ":" in node.value:
+            return self.construct_scalar(node)
+        return self.construct_yaml_int(node) if node.tag == _INT else self.construct_yaml_float(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         self.flatten_mapping(node)
@@ -90,7 +102,7 @@ class _KeysAreTexts(yaml.SafeLoader):
     def _as_text(self, key: yaml.Node) -> yaml.Node:
         if not isinstance(key, yaml.ScalarNode) or key.tag == _TEXT:
             return key
-        text = _text_of_key(self.construct_object(key), key.value)
+        text = _text_of_key(self.construct_object(key))
         if text is None:
             raise ImportRefused(
                 f"it has a key that Kubernetes does not read as text, in line {key.start_mark.line + 1}; "
@@ -99,20 +111,22 @@ class _KeysAreTexts(yaml.SafeLoader):
         return yaml.ScalarNode(_TEXT, text, key.start_mark, key.end_mark)
 
 
-def _text_of_key(value: object, written: str) -> str | None:
+_AsKubernetes.add_constructor(_TIMESTAMP, _AsKubernetes.construct_text)
+for _tag in (_INT, _FLOAT):
+    _AsKubernetes.add_constructor(_tag, _AsKubernetes.construct_number)
+
+
+def _text_of_key(value: object) -> str | None:
     """The text that sigs.k8s.io/yaml makes of a key; None where it refuses the key, or rounds it."""
     match value:
         case str():
             return value
         case bool():
             return "true" if value else "false"
-        case date():
-            return written
         case int():
-            # What is a time in base 60 to PyYAML is a text to Kubernetes.
-            return written if ":" in written else str(value)
+            return str(value)
         case float() if math.isfinite(value) and float(short := f"{value:g}") == value:
-            return written if ":" in written else short
+            return short
     return None
 
 

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, is_secret
+from outrider.importing.variables import expanded
 from outrider.importing.workload import an_object, objects, text
 from outrider.runtimes.runtime import Runtime
 
@@ -34,13 +35,19 @@ class Environment:
 
 
 def values_of(container: Json) -> dict[str, str]:
-    """The variables whose value the source has, and may show."""
-    entries = objects(container.get("env"))
-    return {
-        str(entry.get("name")): value
-        for entry in entries
-        if (value := _literal(entry)) is not None and not is_secret(str(entry.get("name")), value)
-    }
+    """The variables whose value the source has, and may show.
+
+    As in Kubernetes, the last entry of a name counts, and ``$(NAME)`` means a variable that stands before it.
+    """
+    known = dict[str, str]()
+    for entry in objects(container.get("env")):
+        name, value = str(entry.get("name")), _literal(entry)
+        meant = None if value is None else expanded(value, known)
+        if meant is None or is_secret(name, meant):
+            known.pop(name, None)
+        else:
+            known[name] = meant
+    return known
 
 
 def names_of(container: Json) -> frozenset[str]:

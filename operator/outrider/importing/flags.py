@@ -71,11 +71,14 @@ def _name_of(word: str, table: FlagTable) -> tuple[str | None, str | None]:
         name, equals, value = word[1:].partition("=")
     else:
         return None, None
-    return _full(name, table), value if equals else None
+    return completed(name, table), value if equals else None
 
 
-def _full(name: str, table: FlagTable) -> str:
-    """In full and with dashes; what follows the first dot is a place in JSON and stays as it is."""
+def completed(name: str, table: FlagTable) -> str:
+    """A flag in full and with dashes, as the parser completes a shortened one.
+
+    What follows the first dot is a place in JSON and stays as it is.
+    """
     head, dot, path = name.partition(".")
     full = table.full_name(head)
     if full not in table.flags and table.positive(full) is None:
@@ -107,12 +110,18 @@ def _value(
 def _put(flags: Flags, name: str, value: JsonValue, table: FlagTable, findings: Findings) -> None:
     if name.startswith("no-") and value is True and table.positive(name) is not None:
         name, value = str(table.positive(name)), False
-    if name in flags and flags[name] != value:
+    if name in flags and table.form_of(name) is Form.APPEND:
+        value = [*_listed(flags[name]), *_listed(value)]
+    elif name in flags and flags[name] != value:
         findings.check(
             f"--{name}",
             f"the source gives it more than once; {table.engine} takes the last one, and so does Outrider",
         )
     flags[name] = value
+
+
+def _listed(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else [value]
 
 
 def _typed(word: str) -> JsonValue:

@@ -24,9 +24,9 @@ from outrider.importing.documents import documents
 from outrider.importing.engines import reader_of_image
 from outrider.importing.environment import names_of, values_of
 from outrider.importing.findings import Findings, ImportRefused, NoEngine, Outcome
-from outrider.importing.flags import parse
+from outrider.importing.flags import completed, parse
 from outrider.importing.images import release_of
-from outrider.importing.speculation import SPECULATIVE_FLAG, TABLE, take_config
+from outrider.importing.speculation import ONE_BY_ONE, SPECULATIVE_FLAG, TABLE, take_config
 from outrider.importing.workload import Workload, engine_container, text, words_of
 from outrider.plan.names import PLUGIN_ANNOTATION, schedule_config_map
 from outrider.plan.plugin import with_plugin
@@ -276,6 +276,12 @@ def _with_schedule(container: Json, model: SpeculativeModel, changes: list[str])
             if changed != words:
                 changes.append(f"{field}: --{SPECULATIVE_FLAG} has {TABLE}: {json.dumps(planned[TABLE])}")
             return {**container, field: list(changed)}
+    written = _one_by_one([*words_of(container, "command"), *words_of(container, "args")])
+    if written:
+        raise ImportRefused(
+            f"Outrider adds the K that may be used to --{SPECULATIVE_FLAG}, and the engine has "
+            f"{' and '.join(written)}; write them as one --{SPECULATIVE_FLAG}"
+        )
     raise ImportRefused(
         f"--{SPECULATIVE_FLAG} is not a word of its own with JSON, so Outrider cannot add the K that may be "
         f'used; add "{TABLE}": {json.dumps(planned[TABLE])} to it'
@@ -286,29 +292,43 @@ def _with_table(words: Sequence[str], table: object) -> list[str] | None:
     """The words with the table in the speculative configuration; None without that. Its own table stays."""
     found = list(words)
     for index, word in enumerate(found):
-        in_script = _IN_SCRIPT.search(word)
+        in_script = next(
+            (one for one in _IN_SCRIPT.finditer(word) if _meant(one[1]) == SPECULATIVE_FLAG), None
+        )
         flag, equals, value = word.partition("=")
         if in_script is not None:
-            changed = _configured(in_script[1], table)
+            changed = _configured(in_script[2], table)
             if changed is not None:
-                found[index] = f"{word[: in_script.start(1)]}{changed}{word[in_script.end(1) :]}"
+                found[index] = f"{word[: in_script.start(2)]}{changed}{word[in_script.end(2) :]}"
                 return found
-        elif flag.startswith("-") and FLAGS.full_name(flag.lstrip("-")) == SPECULATIVE_FLAG:
+        elif _meant(flag) == SPECULATIVE_FLAG:
             place = index if equals else index + 1
             changed = _configured(value if equals else "".join(found[place : place + 1]), table)
             if changed is not None:
                 found[place] = f"{flag}={changed}" if equals else changed
                 return found
-    parts = [word for word in words if word.startswith(f"--{SPECULATIVE_FLAG}.")]
-    if not parts:
+    named = (_meant(word.partition("=")[0]).partition(".") for word in words)
+    keys = {key for flag, dot, key in named if dot and flag == SPECULATIVE_FLAG}
+    if not keys:
         return None
-    key = f"--{SPECULATIVE_FLAG}.{TABLE}"
-    own = any(word.partition("=")[0] == key for word in parts)
-    return found if own else [*found, f"{key}={json.dumps(table, separators=(',', ':'))}"]
+    compact = json.dumps(table, separators=(",", ":"))
+    return found if TABLE in keys else [*found, f"--{SPECULATIVE_FLAG}.{TABLE}={compact}"]
 
 
-_IN_SCRIPT = re.compile(r"--speculative[-_]config(?:=|\s+)'(\{[^']*\})'")
-"""The configuration in a shell script. JSON in single quotes stays one word, whatever is added to it."""
+_IN_SCRIPT = re.compile(r"(?<!\S)(--?[A-Za-z][A-Za-z_-]*)(?:=|\s+)'(\{[^']*\})'")
+"""A flag with JSON in a shell script. JSON in single quotes stays one word, whatever is added to it."""
+_FLAG_OF_A_WORD = re.compile(r"(?<!\S)--[a-z][a-z_-]*")
+
+
+def _meant(word: str) -> str:
+    """The flag that a word means, in full and without dashes in front; empty for other words."""
+    return completed(word.lstrip("-"), FLAGS) if word.startswith("-") else ""
+
+
+def _one_by_one(words: Sequence[str]) -> list[str]:
+    """The flags that say a part of the speculative configuration each."""
+    given = [flag for word in words for flag in _FLAG_OF_A_WORD.findall(word)]
+    return list(dict.fromkeys(flag for flag in given if _meant(flag) in ONE_BY_ONE))
 
 
 def _configured(given: str, table: object) -> str | None:

@@ -38,6 +38,7 @@ _POD_MADE: Mapping[str, str] = {
     "hostname": "Outrider's Service finds the pods",
     "nodeName": "it binds pods past the scheduler; use nodeSelector in spec.podTemplate",
 }
+_CLAIM_OF_EACH_POD = "the source makes a claim for each pod; make one claim, and mount it in spec.podTemplate"
 _PLANNED_VOLUMES = frozenset({"schedule", "shm", "tmp", "home", PLUGIN_CONTAINER})
 _PLANNED_PREFIXES = ("models-", "images-")
 _SHARED_MEMORY = "/dev/shm"
@@ -135,7 +136,7 @@ def _volumes(workload: Workload, container: Json, taken: Taken) -> tuple[list[Js
         elif name in workload.claims:
             findings.dropped(
                 f"volume {name} at {path}",
-                "the source makes a claim for each pod; make one claim, and mount it in spec.podTemplate",
+                _CLAIM_OF_EACH_POD,
             )
         else:
             if path == "/root" or path.startswith("/root/"):
@@ -212,14 +213,22 @@ def _beside(workload: Workload, container: Json, findings: Findings) -> dict[str
                 f"container {name}",
                 "it runs as user 1000, as the engine does; see that its image allows that",
             )
-            clean = without_secrets(other, findings)
-            mounts: list[JsonValue] = [
-                {**each, "name": _volume_name(str(each.get("name")))}
-                for each in objects(clean.get("volumeMounts"))
-                if str(each.get("name")) not in workload.claims
-            ]
-            found[kind].append({**clean, "volumeMounts": mounts} if mounts else clean)
+            found[kind].append(_with_carried_mounts(without_secrets(other, findings), workload))
     return found
+
+
+def _with_carried_mounts(container: Json, workload: Workload) -> Json:
+    """A container beside the engine, without the mounts of volumes that the new pod does not have."""
+    kept: list[JsonValue] = []
+    for each in objects(container.get("volumeMounts")):
+        name = str(each.get("name"))
+        if name in workload.claims:
+            where = f"at {each.get('mountPath')} of container {container.get('name')}"
+            workload.findings.dropped(f"volume {name} {where}", _CLAIM_OF_EACH_POD)
+        else:
+            kept.append({**each, "name": _volume_name(name)})
+    fields = {name: kept if name == "volumeMounts" else value for name, value in container.items()}
+    return {name: value for name, value in fields.items() if name != "volumeMounts" or kept}
 
 
 def _metadata(workload: Workload) -> Json:

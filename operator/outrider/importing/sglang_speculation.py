@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from outrider.api.json_object import Json
 from outrider.importing.findings import Findings
 from outrider.importing.flags import Flags
+from outrider.importing.variables import without_value
 from outrider.importing.workload import text, whole
 from outrider_protocol.methods import Method
 from outrider_protocol.sglang_releases import ALGORITHMS
@@ -22,7 +23,10 @@ _ADAPTIVE: Mapping[str, str] = {
 
 
 def take_config(flags: Flags, findings: Findings) -> Json | None:
-    """Take every flag of speculation that a field has out of ``flags``; None without an algorithm."""
+    """Take every flag of speculation that a field has out of ``flags``; None without an algorithm.
+
+    It is empty where Outrider does not launch the algorithm.
+    """
     algorithm = text(flags.pop("speculative-algorithm", None))
     drafter = next((text(flags.pop(flag)) for flag in _MODEL if flag in flags), None)
     revision = text(flags.pop("speculative-draft-model-revision", None))
@@ -36,16 +40,17 @@ def take_config(flags: Flags, findings: Findings) -> Json | None:
     if method is None:
         findings.dropped(
             f"--speculative-algorithm {algorithm}",
-            f"Outrider launches {', '.join(_METHODS)}; set spec.speculation.method",
+            f"{without_value(algorithm) or 'Outrider launches ' + ', '.join(_METHODS)}; set "
+            "spec.speculation.method",
         )
-        return None
+        return {}
     if method is Method.EAGLE and drafter is None:
         method = Method.MTP  # SGLang reads the target's own layers then, whichever of both names is said.
     config: Json = {"method": str(method), "model": drafter, "revision": revision}
     if length is None and method is not Method.DSPARK:
         length = _STEPS_OF_ITS_OWN
         findings.check(
-            "numSpeculativeTokens", f"the source leaves it to SGLang; Outrider wrote {_STEPS_OF_ITS_OWN}"
+            "numSpeculativeTokens", f"the source has no number for it; Outrider wrote {_STEPS_OF_ITS_OWN}"
         )
     config["num_speculative_tokens"] = length
     return {key: value for key, value in config.items() if value is not None}

@@ -15,8 +15,11 @@ from outrider.api.json_object import Json
 from outrider.api.mistakes import validation_message
 from outrider.api.speculation_fields import Verification
 from outrider.api.speculative_config import OWNED_KEYS, SpeculativeConfig
+from outrider.api.text import in_one_line, shortened
 from outrider.importing.findings import Findings, ImportRefused
 from outrider.importing.flags import Flags
+from outrider.importing.speculative_keys import KNOWN_KEYS
+from outrider.importing.variables import without_value
 from outrider.importing.weights import Mount, place_of
 from outrider.importing.workload import whole
 from outrider.sizing.models import KNOWN_MODELS
@@ -29,16 +32,25 @@ from outrider_protocol.methods import (
     method_named,
     method_of_drafter,
 )
-from outrider_protocol.releases import ADAPTIVE_SINCE, ADAPTIVE_VERIFICATION
+from outrider_protocol.releases import (
+    ADAPTIVE_SINCE,
+    ADAPTIVE_VERIFICATION,
+    NEWEST_VERSION,
+    OLDEST_VERSION,
+    version_text,
+)
 
 _CONFIG: TypeAdapter[dict[str, Scalar | list[Scalar]]] = TypeAdapter(SpeculativeConfig)
 FIRST_K = 3
 """Draft length where the source names none. vLLM's rule of thumb is 3 to 5."""
 _CANDIDATES = 8
+_EXAMPLE = '{"method": "ngram", "num_speculative_tokens": 3}'
+_NOT_LAUNCHED = "Outrider does not launch the speculation of the source"
+_LONGEST_REASON = 120
 TABLE = "num_speculative_tokens_per_batch_size"
 
 SPECULATIVE_FLAG = "speculative-config"
-_ONE_BY_ONE: Mapping[str, str] = {
+ONE_BY_ONE: Mapping[str, str] = {
     "spec-method": "method",
     "spec-model": "model",
     "spec-tokens": "num_speculative_tokens",
@@ -75,7 +87,13 @@ class Speculating:
 
 
 def take_config(flags: Flags, findings: Findings) -> Json | None:
-    """Take every flag of speculation out of ``flags``: vLLM's speculative configuration, None without one."""
+    """Take every flag of speculation out of ``flags``: vLLM's speculative configuration, None without one.
+
+    It is empty where the source drafts, and does not say with what.
+
+    Raises:
+        ImportRefused: the configuration cannot be read.
+    """
     config: Json = {}
     for flag in [name for name in flags if name.partition(".")[0] == SPECULATIVE_FLAG]:
         value, path = flags.pop(flag), flag.partition(".")[2]
@@ -84,35 +102,39 @@ def take_config(flags: Flags, findings: Findings) -> Json | None:
         elif isinstance(value, dict):
             config |= value
         else:
-            raise ImportRefused(
-                "--speculative-config is not a JSON object; write one, such as "
-                '{"method": "ngram", "num_speculative_tokens": 3}'
-            )
-    for flag, key in _ONE_BY_ONE.items():
+            why = without_value(value) or "it is not a JSON object"
+            raise ImportRefused(f"--{SPECULATIVE_FLAG}: {why}; write an object, such as {_EXAMPLE}")
+    for flag, key in ONE_BY_ONE.items():
         if flag in flags:
             config[key] = flags.pop(flag)
     if config and config.get("model") is None and config.get("method") is None:
         findings.dropped(
             "--speculative-config", "it names neither a method nor a drafter; set spec.speculation.method"
         )
-        return None
+        return {}
     return config or None
 
 
 def speculation(config: Json | None, target: Target, mounts: list[Mount], findings: Findings) -> Speculating:
-    """``spec.speculation`` of a source."""
+    """``spec.speculation`` of a source.
+
+    config: None where it drafts nothing, empty where Outrider does not launch what it drafts with.
+    """
     if target.pools:
         return Speculating(
             {"method": str(Method.NONE)},
             ("The model generates no tokens, so there is nothing to draft.",),
         )
     if config is None:
-        return _first_choice(target)
+        return _first_choice(target, "The source drafts nothing.")
+    if not config:
+        return _first_choice(target, f"{_NOT_LAUNCHED}.")
     try:
         return _of_config(config, target, mounts, findings)
     except ImportRefused as refused:
         findings.dropped("--speculative-config", str(refused))
-        return _first_choice(target)
+        reason = shortened(in_one_line(str(refused).partition("; ")[0]), _LONGEST_REASON)
+        return _first_choice(target, f"{_NOT_LAUNCHED}: {reason}.")
 
 
 def for_batches(wanted: Json, largest: int | None) -> Json:
@@ -137,10 +159,10 @@ def for_batches(wanted: Json, largest: int | None) -> Json:
     return {**wanted, "candidates": [0, length], "schedule": open_row}
 
 
-def _first_choice(target: Target) -> Speculating:
+def _first_choice(target: Target, why: str) -> Speculating:
+    """What Outrider starts with. why: no configuration of the source is in its place, as a sentence."""
     known = next((each for each in KNOWN_MODELS if each.uri == target.uri), None)
     head = None if known is None else known.drafter_uri
-    why = "The source drafts nothing."
     if target.data > 1 or (target.pipeline > 1 and head is None):
         several = "data-parallel ranks" if target.data > 1 else "pipeline stages"
         return Speculating(
@@ -264,9 +286,8 @@ def _method(config: Json) -> Method:
 def _named(name: str) -> Method:
     method = method_named(name)
     if method is None:
-        raise ImportRefused(
-            f"Outrider does not know the method {name}; choose one of docs/reference/methods.md"
-        )
+        why = without_value(name) or f"Outrider does not know the method {name}"
+        raise ImportRefused(f"{why}; choose one of docs/reference/methods.md")
     return method
 
 
@@ -287,16 +308,16 @@ def _drafter(config: Json, uri: str, revision: str | None, findings: Findings) -
 
 
 def _length(config: Json, method: Method, findings: Findings) -> int | None:
-    length = whole(config.get("num_speculative_tokens"))
+    given = config.get("num_speculative_tokens")
+    length, unknown = whole(given), without_value(given)
     if length is None:
         if method is Method.SUFFIX or (method is Method.DSPARK and config.get("model") is not None):
             return None
         if TRAITS[method].kind is Kind.BLOCK:
-            raise ImportRefused(f"method {method} needs num_speculative_tokens, the block length of its head")
-        findings.check(
-            "numSpeculativeTokens",
-            f"the source does not set it, and vLLM reads it from the drafter; Outrider wrote {FIRST_K}",
-        )
+            needs = f"method {method} needs num_speculative_tokens, the block length of its head"
+            raise ImportRefused(needs if unknown is None else f"{needs}, and {unknown}")
+        why = unknown or "the source does not set it, and vLLM reads it from the drafter"
+        findings.check("numSpeculativeTokens", f"{why}; Outrider wrote {FIRST_K}")
         return FIRST_K
     if not 1 <= length <= MAX_K:
         findings.check("numSpeculativeTokens", f"the source has {length}, and Outrider takes 1 to {MAX_K}")
@@ -339,10 +360,19 @@ def _rows(table: JsonValue) -> Iterator[tuple[int, int]]:
         yield int(numbers[1] or 0), int(numbers[2] or 0)
 
 
+_NO_SUCH_KEY = (
+    f"vLLM {version_text(OLDEST_VERSION)} to {version_text(NEWEST_VERSION)} has no such key, and ends where "
+    "it gets one; leave it out"
+)
+
+
 def _further_keys(config: Json, findings: Findings) -> Json:
     kept: Json = {}
     for key, value in config.items():
         if key in OWNED_KEYS or value is None:
+            continue
+        if key.partition(".")[0] not in KNOWN_KEYS:
+            findings.dropped(f"--{SPECULATIVE_FLAG} {key}", _NO_SUCH_KEY)
             continue
         try:
             _CONFIG.validate_python({key: value})

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.importing.findings import Findings, ImportRefused, NoEngine
+from outrider.importing.holders import CONTAINER, Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Workload:
     container: str | None = None  # of the engine, if the source fixes its name
     claims: Mapping[str, Json] = field(default_factory=dict)  # of each pod: name -> PersistentVolumeClaimSpec
     rollout: Json = field(default_factory=dict)  # `spec.rollout` of the SpeculativeModel
+    holder: Holder = CONTAINER  # of the command, for messages
     in_cluster: bool = True  # an object of a cluster, whose children have its name
 
 

@@ -76,20 +76,48 @@ def test_vllm_gets_every_k_below_that_of_the_flags_and_keeps_the_rest_of_its_con
     assert config[TABLE][0][0] == 1
 
 
-@pytest.mark.parametrize("form", ["--speculative-config={}", "--speculative_config={}", "-sc={}"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "--speculative-config={}",
+        "--speculative_config={}",
+        "-sc={}",
+        "--speculative-con={}",
+        "--speculative_con={}",
+    ],
+)
 def test_the_flag_is_found_in_each_form(form: str) -> None:
     args = ["--model=org/target", form.format(json.dumps(CONFIG))]
     (changed,) = (word for word in engine(a_deployment(a_container(args=args)))["args"] if TABLE in word)
     assert changed.startswith(form.removesuffix("{}"))
 
 
-def test_the_flag_is_found_in_a_shell_script() -> None:
-    script = f"exec vllm serve org/target --speculative-config '{json.dumps(CONFIG)}' --port 8000"
+@pytest.mark.parametrize("flag", ["--speculative-config", "--speculative_con", "-sc"])
+def test_the_flag_is_found_in_a_shell_script(flag: str) -> None:
+    script = f"exec vllm serve org/target {flag} '{json.dumps(CONFIG)}' --port 8000"
     (changed,) = engine(a_deployment(a_container(command=["sh", "-c"], args=[script])))["args"]
     config = json.loads(changed.split("'")[1])
     assert {key: config[key] for key in CONFIG} == CONFIG
     assert TABLE in config
     assert changed.endswith("' --port 8000")
+
+
+def test_a_configuration_of_single_keys_gets_the_table_as_one_more() -> None:
+    args = ["--model=org/target", *(f"--speculative-con.{key}={value}" for key, value in CONFIG.items())]
+    *kept, added = engine(a_deployment(a_container(args=args)))["args"]
+    assert kept == args
+    assert added.startswith(f"--speculative-config.{TABLE}=[[1,")
+
+
+def test_flags_of_single_parts_are_refused_by_their_names() -> None:
+    words = ["--spec-method=ngram", "--spec-tokens", "3"]
+    script = " ".join(["vllm serve org/target", *words])
+    for container in (
+        a_container(args=["--model=org/target", *words]),
+        a_container(command=["sh", "-c"], args=[script]),
+    ):
+        with pytest.raises(ImportRefused, match="the engine has --spec-method and --spec-tokens; write them"):
+            injected(a_deployment(container))
 
 
 def test_a_schedule_of_the_owner_stays() -> None:

@@ -208,6 +208,47 @@ def test_a_file_or_a_command_line_is_needed_and_not_both(tmp_path: Path) -> None
     assert "it cannot be read: No such file" in run("-f", str(tmp_path / "none")).stderr
 
 
+def test_a_command_line_in_quotes_is_read_as_a_shell_reads_it() -> None:
+    result = run("--", "HF_HOME=/x vllm serve 'Qwen/Qwen3-8B' --max-num-seqs 4 --chat-template '{{ a }}'")
+    assert result.exit_code == 0
+    args = yaml.safe_load(result.stdout)["spec"]["engine"]["args"]
+    assert args == {"max-num-seqs": 4, "chat-template": "{{ a }}"}
+
+
+def test_kubernetes_replaces_nothing_in_a_command_line() -> None:
+    result = run("--", "vllm", "serve", "a/b", "--chat-template", "$$x")
+    assert yaml.safe_load(result.stdout)["spec"]["engine"]["args"] == {"chat-template": "$$x"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["vllm serve a/b | tee log"], "the command line uses '|', and Outrider reads simple commands only"),
+        (["sleep", "1"], "the command line runs sleep, and not vllm serve"),
+        (["sh", "start.sh"], "the command line runs a script file, which Outrider cannot read"),
+        (["vllm serve $(hostname)"], "the command line runs a command inside another one"),
+        (["vllm serve $MODEL"], "the command line uses the variable MODEL"),
+        (
+            ["python3", "-m", "vllm.entrypoints.api_server"],
+            "the command line runs vllm.entrypoints.api_server",
+        ),
+    ],
+)
+def test_a_message_about_a_command_line_names_no_container(words: list[str], says: str) -> None:
+    result = run("--", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert "container" not in result.stderr
+
+
+@pytest.mark.parametrize("option", [("--keep-image",), ("--container", "vllm")])
+def test_an_option_of_manifests_is_refused_for_a_command_line(option: tuple[str, ...]) -> None:
+    result = run(*option, "--", "vllm", "serve", "a/b")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{option[0]} " in result.stderr
+    assert "leave the option out, or name a manifest with -f" in result.stderr
+
+
 def test_one_name_is_not_for_two_engines() -> None:
     text = yaml.safe_dump_all([a_deployment(vllm("a/b")), a_deployment(vllm("c/d"))])
     result = run("-f", "-", "--name", "x", text=text)

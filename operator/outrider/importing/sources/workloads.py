@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from outrider.api.json_object import Json
 from outrider.importing.findings import Findings
+from outrider.importing.holders import COMMAND_LINE
 from outrider.importing.sources.source import (
     WORKERS,
     Source,
@@ -35,9 +36,14 @@ _SETS_OF_ITS_OWN = "Outrider sets it for the groups that it makes"
 
 
 def of_command_line(words: Sequence[str]) -> Workload:
-    """The workload of ``vllm serve …`` or ``python -m vllm.entrypoints.openai.api_server …``."""
-    container: Json = {"name": "vllm", "command": list(words)}
-    return Workload("command line", "", {"containers": [container]}, container="vllm", in_cluster=False)
+    """The workload of ``vllm serve …`` or ``python -m vllm.entrypoints.openai.api_server …``.
+
+    A shell reads one word with blanks, which is a whole command line in quotes.
+    """
+    in_quotes = len(words) == 1 and " " in words[0].strip()
+    container: Json = {"name": "vllm", "command": ["sh", "-c", *words] if in_quotes else list(words)}
+    pod: Json = {"containers": [container]}
+    return Workload("command line", "", pod, container="vllm", holder=COMMAND_LINE, in_cluster=False)
 
 
 def _workloads(document: Json) -> Iterator[Workload]:
