@@ -20,6 +20,6 @@ KNOWN_KEYS = names(
 )
 """Every key that some supported release has; an engine ends where it gets another one.
 
-Source: the fields of ``SpeculativeConfig`` in ``vllm/config/speculative.py`` of vLLM 0.26, 0.29, 0.32 and
-0.33. From each of these to the next one keys were added, and none was removed.
+Source: ``SpeculativeConfig`` in ``vllm/config/speculative.py``. Four releases were read: 0.26, 0.29, 0.32
+and 0.33. Each adds keys to those before, and removes none.
 """
