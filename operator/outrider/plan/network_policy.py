@@ -20,6 +20,7 @@ from outrider.plan.names import (
     PORT_NAME,
     PROGRESS_PORT,
     WEIGHTS_LABEL,
+    WORKERS_LABEL,
     group_set,
     selector,
     weights_claim,
@@ -42,7 +43,7 @@ def network_policies(model: SpeculativeModel, *, peers: ControlPeers) -> tuple[M
 
 def _engines(model: SpeculativeModel, peers: ControlPeers) -> Manifest:
     """Clients come to the serving port, and gateways to that of the pool. The operator comes to the serving
-    port, for metrics, and to the control port.
+    port, for metrics, and to the control port. Pods at the other end of a KV connector come to every port.
     """
     serving: Json = {"port": PORT_NAME, "protocol": "TCP"}
     control: Json = {"port": control_port(model.spec), "protocol": "TCP"}
@@ -54,6 +55,7 @@ def _engines(model: SpeculativeModel, peers: ControlPeers) -> Manifest:
         if pool is not None and pool.port is not None:
             gateway = [{"port": pool.port, "protocol": "TCP"}]
         rules.append({"from": [*peers.clients], "ports": [serving, *gateway]})
+    rules.extend(_from_transfer_peer(model.spec))
     return _policy(model, model.metadata.name, selector(model.metadata.name), rules)
 
 
@@ -61,10 +63,23 @@ def _groups(model: SpeculativeModel) -> Manifest:
     """Leaders and workers of this model reach each other on every port.
 
     Besides the port at which the leader waits, NCCL and vLLM's queues take ports that the kernel chooses.
+    Workers hold parts of the KV cache, so the other end of a connector comes to them, too.
     """
     members = {GROUP_LABEL: group_set(model.metadata.name)}
     rules: list[JsonValue] = [{"from": [{"podSelector": {"matchLabels": {**members}}}]}]
+    rules.extend(_from_transfer_peer(model.spec))
     return _policy(model, group_set(model.metadata.name), members, rules)
+
+
+def _from_transfer_peer(spec: Spec) -> list[JsonValue]:
+    """Engines and workers of ``engine.kvTransferPeer`` come to every port: connectors choose theirs."""
+    peer = spec.engine.kv_transfer_peer
+    if peer is None:
+        return []
+    ends: list[JsonValue] = [
+        {"podSelector": {"matchLabels": {**labels}}} for labels in (selector(peer), {WORKERS_LABEL: peer})
+    ]
+    return [{"from": ends}]
 
 
 def _downloads(model: SpeculativeModel, peers: ControlPeers) -> Manifest:

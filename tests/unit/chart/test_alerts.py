@@ -104,6 +104,29 @@ def test_the_runbook_has_no_alert_that_there_is_not() -> None:
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == NAMES
 
 
+def steps() -> list[str]:
+    """The numbered steps of the runbook, with their commands."""
+    page = (ROOT / "docs" / "runbooks" / "alerts.md").read_text(encoding="utf-8")
+    return re.findall(r"^\d\. .*\n(?:(?: {4}.*)?\n)*", page, re.MULTILINE)
+
+
+ONLY_WITHOUT_TARGET = (
+    "outrider.dev/model=",
+    "outrider_dev_model=",
+    "-c engine",
+    "outrider verify",
+    '"speculation":{',
+)
+
+
+@pytest.mark.parametrize("text", ONLY_WITHOUT_TARGET)
+def test_a_step_that_does_not_suit_a_model_with_a_target_says_what_does(text: str) -> None:
+    found = [step for step in steps() if text in step]
+
+    assert found
+    assert [step for step in found if "With `spec.target`" not in step] == []
+
+
 @needs_helm
 def test_there_are_alerts_only_when_asked_for() -> None:
     assert all(document["kind"] != "PrometheusRule" for document in render())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -480,6 +481,51 @@ def test_a_client_that_no_policy_knows_is_refused(peer: str) -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("list_of_peers", ["networkPolicy.clients", "operatorNetworkPolicy.metricsFrom"])
+@pytest.mark.parametrize(
+    ("peer", "wrong"),
+    [
+        ({"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}, "0/podSelector"),
+        ({"ipBlock": {"cidr": "10.0.0.0/8"}, "namespaceSelector": {}}, "0/namespaceSelector"),
+        ({"ipBlock": {"cidr": "all"}}, "cidr"),
+        ({"ipBlock": {"cidr": "10.0.0.0/33"}}, "cidr"),
+        ({"ipBlock": {"cidr": "10.0.0.256/8"}}, "cidr"),
+        ({"ipBlock": {"cidr": "fd00::/129"}}, "cidr"),
+        ({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/77"]}}, "except/0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else json.dumps(value),
+)
+def test_a_peer_that_would_end_the_operator_at_its_start_is_refused(
+    list_of_peers: str, peer: dict[str, Any], wrong: str
+) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        read_peers(json.dumps([peer]))
+    refused = helm(flags=("--set-json", f"{list_of_peers}={json.dumps([peer])}"))
+
+    assert refused.returncode != 0
+    assert wrong in refused.stderr
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"cidr": "10.0.0.1/8", "except": ["10.1.2.3/16"]},
+        {"cidr": "0.0.0.0/0"},
+        {"cidr": "255.199.249.9/32"},
+        {"cidr": "fd00::1/8", "except": ["fd00:1::/128"]},
+        {"cidr": "::ffff:10.0.0.0/104"},
+    ],
+    ids=json.dumps,
+)
+def test_addresses_that_kubernetes_takes_are_taken_by_chart_and_operator(block: dict[str, Any]) -> None:
+    flags = ("--set-json", f"networkPolicy.clients={json.dumps([{'ipBlock': block}])}")
+    told = environment(render("networkPolicy.enabled=true", flags=flags))["OUTRIDER_CLIENT_PEERS"]
+
+    assert list(read_peers(Settings(client_peers=told).client_peers)) == [{"ipBlock": block}]
+
+
+@needs_helm
 def test_no_policy_for_engines_comes_unasked() -> None:
     assert "OUTRIDER_CONTROL_PEERS" not in environment(render())
 
@@ -599,11 +645,63 @@ def test_the_operator_is_monitored_at_the_port_where_it_shows_its_metrics() -> N
 
 
 @needs_helm
-@pytest.mark.parametrize(("replicas", "guarded"), [(1, False), (2, True)])
+@pytest.mark.parametrize("release", ["outrider", "blue"])
+def test_the_monitor_of_the_operator_names_the_job_as_the_examples_of_autoscaling_do(release: str) -> None:
+    root = CHART.parents[1]
+    files = [*(root / "examples" / "autoscaling").glob("*.yaml"), root / "docs" / "guide" / "autoscaling.md"]
+    asked = {
+        job for path in files for job in re.findall(r'job(?:="|_name: )([\w-]+)', path.read_text("utf-8"))
+    }
+    documents = render("podMonitor.enabled=true", release=release)
+    (endpoint,) = next(
+        each["spec"]["podMetricsEndpoints"]
+        for each in documents
+        if each["metadata"]["name"].endswith("-operator") and each["kind"] == "PodMonitor"
+    )
+
+    assert [{step["replacement"]} for step in endpoint["relabelings"] if step["targetLabel"] == "job"] == [
+        asked
+    ]
+
+
+def own_objects(release: str) -> set[tuple[str, str, str]]:
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
+        for each in render("crds.install=false", "watchNamespaces={a}", release=release)
+    }
+
+
+@needs_helm
+def test_a_second_release_in_one_namespace_is_refused_because_both_would_own_the_role_of_the_lease() -> None:
+    shared = own_objects("blue") & own_objects("green")
+
+    name = f"{LEASE_NAME}-leader-election"
+    assert shared == {("Role", "outrider-system", name), ("RoleBinding", "outrider-system", name)}
+
+
+@needs_helm
+def test_releases_in_namespaces_of_their_own_share_no_object() -> None:
+    flags = ("--namespace", "elsewhere")
+    values = ("crds.install=false", "admissionPolicy.enabled=true")
+    mine, other = (
+        {
+            (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
+            for each in render(*values, f"watchNamespaces={{{team}}}", flags=more)
+        }
+        for team, more in (("a", ()), ("b", flags))
+    )
+
+    assert not mine & other
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("shards", "replicas", "guarded"), [(1, 1, False), (1, 2, True), (4, 1, True), (4, 0, False)]
+)
 def test_several_operators_are_spread_over_nodes_and_drained_one_at_a_time(
-    replicas: int, guarded: bool
+    shards: int, replicas: int, guarded: bool
 ) -> None:
-    documents = render(f"replicas={replicas}")
+    documents = render(f"shards={shards}", f"replicas={replicas}")
     pod = of_kind("Deployment", documents)["spec"]["template"]
     budgets = [each["spec"] for each in documents if each["kind"] == "PodDisruptionBudget"]
     selectors = [

@@ -168,3 +168,95 @@ def test_the_readme_is_in_the_chart_that_is_packed() -> None:
 
     assert not {FILE_NAME, "*.md", "dashboards/", "files/"} & set(ignored)
     assert (Path(CHART) / FILE_NAME).exists()
+
+
+def schema_of(path: tuple[str, ...]) -> dict[str, Any]:
+    """The schema of a value, or of the object around all values."""
+    found = SCHEMA
+    for name in path:
+        found = found["properties"][name]
+        if "$ref" in found:
+            found = SCHEMA["definitions"][found["$ref"].rpartition("/")[2]]
+    return found
+
+
+def needed(path: tuple[str, ...]) -> bool:
+    """Helm refuses null for it."""
+    return path[-1] in schema_of(path[:-1]).get("required", [])
+
+
+def given(path: tuple[str, ...]) -> Any:
+    """The default of a value."""
+    found = yaml.safe_load(VALUES)
+    for name in path:
+        found = found[name]
+    return found
+
+
+def empty(path: tuple[str, ...]) -> Any:
+    """The empty list, map or text that null stands for."""
+    return type(given(path))()
+
+
+PATHS = [value.path for value in values(VALUES)]
+SET_BY_EVERY_TEST = {("image",), ("image", "repository")}
+OPTIONAL = [path for path in PATHS if not needed(path)]
+EVERY_OBJECT = (
+    "admissionPolicy.enabled=true",
+    "networkPolicy.enabled=true",
+    "operatorNetworkPolicy.enabled=true",
+    "podMonitor.enabled=true",
+    "prometheusRule.enabled=true",
+    "dashboard.enabled=true",
+)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=".".join)
+def test_null_is_refused_for_a_value_that_has_no_empty_form(path: tuple[str, ...]) -> None:
+    has_empty_form = isinstance(given(path), (str, list, dict)) and not schema_of(path).get("required")
+
+    assert needed(path) or has_empty_form
+
+
+@needs_helm
+def test_null_for_a_list_a_map_or_a_text_is_the_empty_one() -> None:
+    inner = [path for path in OPTIONAL if path[:-1] not in OPTIONAL]
+    nulls = tuple(part for path in inner for part in ("--set-json", f"{'.'.join(path)}=null"))
+    text = helm(*EVERY_OBJECT, flags=nulls)
+    assert text.returncode == 0, text.stderr
+    # Helm merges maps, so an empty one leaves the defaults; null takes each key of theirs.
+    empties = tuple(
+        part
+        for path in inner
+        for name, value in (
+            [((*path, key), None) for key in given(path)]
+            if isinstance(given(path), dict) and given(path)
+            else [(path, empty(path))]
+        )
+        for part in ("--set-json", f"{'.'.join(name)}={json.dumps(value)}")
+    )
+
+    assert list(yaml.safe_load_all(text.stdout)) == list(
+        yaml.safe_load_all(helm(*EVERY_OBJECT, flags=empties).stdout)
+    )
+
+
+@needs_helm
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_null_for_another_value_is_refused_by_its_name(depth: int) -> None:
+    refused = [
+        path for path in PATHS if len(path) == depth and needed(path) and path not in SET_BY_EVERY_TEST
+    ]
+    nulls = tuple(part for path in refused for part in ("--set-json", f"{'.'.join(path)}=null"))
+    result = helm(flags=nulls)
+
+    assert refused
+    assert result.returncode != 0
+    assert all(f"'{path[-1]}'" in result.stderr for path in refused), result.stderr
+
+
+@needs_helm
+def test_no_null_reaches_the_expressions_of_the_admission_policy() -> None:
+    text = helm("admissionPolicy.enabled=true", "admissionPolicy.podLabels=null").stdout
+
+    assert "![].exists(known," in text

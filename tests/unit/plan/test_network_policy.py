@@ -201,6 +201,45 @@ def test_a_group_of_another_namespace_is_another_group() -> None:
     assert not reaches(GROUPED, elsewhere, LEADER, 29_501)
 
 
+CONNECTOR = {
+    "kvTransferPeer": "prefill",
+    "args": {"kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_consumer"}},
+}
+PEER = Member("llm", labels("prefill"))
+WORKER_OF_PEER = Member("llm", worker_labels("prefill"))
+DECODING = guarded(engine=CONNECTOR)
+DECODING_GROUPS = guarded(
+    engine=CONNECTOR, parallelism={"tensor": 4, "nodes": 2}, rollout={"onFailure": "Hold"}
+)
+
+
+@pytest.mark.parametrize(
+    ("result", "target"),
+    [(DECODING, ENGINE), (DECODING_GROUPS, LEADER), (DECODING_GROUPS, WORKER)],
+    ids=["engine", "leader", "worker"],
+)
+@pytest.mark.parametrize("source", [PEER, WORKER_OF_PEER], ids=["from an engine", "from a worker"])
+@pytest.mark.parametrize("port", [5600, 41_234])
+def test_the_other_end_of_a_kv_connector_comes_to_every_port(
+    result: Plan, target: Member, source: Member, port: int
+) -> None:
+    assert reaches(result, source, target, port)
+    assert reaches(result, source, target, port, protocol="UDP")
+
+
+def test_the_other_end_of_a_kv_connector_is_in_the_same_namespace() -> None:
+    assert not reaches(DECODING, Member("elsewhere", PEER.labels), ENGINE, 5600)
+
+
+def test_a_kv_connector_opens_ports_to_no_one_but_its_other_end() -> None:
+    assert reachable(DECODING, ENGINE, 5600) == []
+    assert not reaches(DECODING, Member("llm", download_labels("prefill")), ENGINE, 5600)
+
+
+def test_engines_without_a_peer_open_no_port_to_other_models() -> None:
+    assert not reaches(PLAIN, PEER, ENGINE, 5600)
+
+
 def test_only_the_operator_asks_a_download_how_far_it_is() -> None:
     assert reachable(DOWNLOADING, DOWNLOAD, 8090) == [THE_OPERATOR]
     assert reachable(DOWNLOADING, DOWNLOAD, 8000) == []
@@ -312,6 +351,9 @@ def test_a_download_is_the_same_whether_engines_are_guarded_or_not() -> None:
         '[{"podSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["a","b"]}]}}]',
         '[{"ipBlock":{"cidr":"10.0.0.0/8","except":["10.1.0.0/16"]}}]',
         '[{"ipBlock":{"cidr":"fd00::/8"}}]',
+        # With host bits, as Kubernetes allows them.
+        '[{"ipBlock":{"cidr":"10.0.0.1/8","except":["10.1.2.3/16"]}}]',
+        '[{"ipBlock":{"cidr":"fd00::1/8"}}]',
     ],
 )
 def test_peers_are_kept_as_they_are_written(text: str) -> None:
@@ -329,7 +371,7 @@ def test_peers_are_kept_as_they_are_written(text: str) -> None:
         ('[{"namespace": "monitoring"}]', "Extra inputs"),
         ('[{"podSelector": {"app": "a"}}]', "Extra inputs"),
         ('[{"podSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}]', "'In', 'NotIn'"),
-        ('[{"ipBlock": {"cidr": "10.0.0.1/8"}}]', "host bits set"),
+        ('[{"ipBlock": {"cidr": "10.0.0.0/33"}}]', "does not appear"),
         ('[{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["all"]}}]', "does not appear"),
         ("[" + ",".join(['{"podSelector": {}}'] * 65) + "]", "at most 64 items"),
     ],
