@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,60 +13,42 @@ import yaml
 from typer.testing import CliRunner
 
 from outrider import __version__
-from outrider.api.crd import custom_resource_definition
 from outrider.api.resource import SpeculativeModel
 from outrider.cli.doctor import checks
 from outrider.cli.doctor.checks import findings
 from outrider.cli.doctor.evidence import (
-    EnginePod,
     Evidence,
     Metrics,
     NodeClock,
+    OfOperator,
     Operator,
     Right,
+    Silent,
     Target,
 )
-from outrider.cli.doctor.findings import Finding, Level, Unseen
+from outrider.cli.doctor.findings import Level, Unseen
 from outrider.cli.doctor.reading import OF_THE_OPERATOR
 from outrider.cli.main import app
-from outrider.cluster.installation import Claim, Installation
+from outrider.cluster.installation import Claim
 from outrider.cluster.shards import Shard
 from outrider.controller.settings import LeaderElection, Settings
-from tests.unit.cli.doctor_places import A_PLACE
+from tests.unit.cli.doctor_kit import (
+    DEFINITION,
+    KEY,
+    NOW,
+    OPERATOR,
+    PROXY,
+    REIGN,
+    SERIES,
+    WELL,
+    a_cluster,
+    not_fine,
+    told,
+)
 from tests.unit.cli.kubernetes import Kubernetes, a_list, serving
 from tests.unit.controller.factories import a_raw_model
 
-NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-POD = EnginePod("default", "m-1", "m", live=True)
-KEY = ("default", "m-1")
 HELPERS = Path(__file__).parents[3] / "charts" / "outrider" / "templates" / "_helpers.tpl"
-PROXY = "/api/v1/namespaces/monitoring/services/http:prometheus:9090/proxy/api/v1/query"
-
-DEFINITION = custom_resource_definition()
-
-REIGN = Installation(
-    namespace="outrider-system",
-    claim=Claim(account="outrider"),
-    holder="outrider-1",
-    term=7,
-    reign_began=NOW,
-    renewed=NOW - timedelta(seconds=2),
-    lasts=timedelta(seconds=15),
-)
-WELL = Evidence(
-    now=NOW,
-    crd=DEFINITION,
-    operators=(Operator("outrider-system", "outrider", __version__, 1, 1, Settings()),),
-    terms=(REIGN,),
-    missing_of_caller=(),
-    missing_of_operator={"": ()},
-    metrics=Metrics(frozenset({Target("default", "m-1", "m", "pods")}), {KEY: 12.0}, {KEY: True}),
-    engines=(POD,),
-    offered={"nvidia.com/gpu": 8},
-    wanted={"nvidia.com/gpu": 2},
-    place=A_PLACE,
-    clocks=(NodeClock("n", NOW + timedelta(seconds=0.4), NOW),),
-)
 
 
 def a_crd_of_another_version() -> dict[str, Any]:
@@ -80,13 +62,8 @@ def the_definition_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "custom_resource_definition", lambda: DEFINITION)
 
 
-def metrics(**changes: Any) -> Metrics:
-    assert isinstance(WELL.metrics, Metrics)
-    return replace(WELL.metrics, **changes)
-
-
-def not_fine(evidence: Evidence) -> list[Finding]:
-    return [found for found in findings(evidence) if found.level is not Level.FINE]
+def metrics(**changes: Any) -> tuple[OfOperator[Metrics | Silent | None], ...]:
+    return (OfOperator(OPERATOR, replace(SERIES, **changes)),)
 
 
 def test_nothing_is_to_be_done_where_all_is_well() -> None:
@@ -136,7 +113,7 @@ def test_nothing_is_to_be_done_where_all_is_well() -> None:
             "watchNamespaces",
         ),
         (
-            {"missing_of_operator": {"team": (Right("", "pods", "watch"),)}},
+            {"missing_of_operators": (OfOperator(OPERATOR, {"team": (Right("", "pods", "watch"),)}),)},
             Level.BAD,
             "the operator may not watch pods in team",
             "helm upgrade",
@@ -229,7 +206,8 @@ def test_what_may_not_be_looked_at_is_said_and_is_no_trouble(part: str) -> None:
 
 
 def test_an_operator_that_asks_the_pods_itself_needs_no_prometheus() -> None:
-    (found,) = (each for each in findings(replace(WELL, metrics=None)) if each.subject == "Prometheus")
+    asking_pods = replace(WELL, metrics=(OfOperator(OPERATOR, None),))
+    (found,) = (each for each in findings(asking_pods) if each.subject == "Prometheus")
     assert (found.level, found.message) == (Level.FINE, "not needed: the operator scrapes the engines")
 
 
@@ -247,57 +225,6 @@ def test_the_rights_of_the_operator_are_those_of_the_chart() -> None:
     assert {(right.group, right.resource, right.verb) for right in OF_THE_OPERATOR} == granted
 
 
-def a_cluster() -> Kubernetes:
-    """One operator, one engine, one node with a GPU, and a Prometheus that knows the engine."""
-    variables = [{"name": "OUTRIDER_WATCH_NAMESPACES", "value": "team-a team-b"}]
-    operator = {
-        "metadata": {
-            "namespace": "outrider-system",
-            "name": "outrider",
-            "labels": {"app.kubernetes.io/version": __version__},
-        },
-        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"env": variables}]}}},
-        "status": {"readyReplicas": 1},
-    }
-    engine = {
-        "metadata": {"namespace": "default", "name": "m-1", "labels": {"outrider.dev/model": "m"}},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    now = datetime.now(UTC)
-    kubelet = {"time": now.isoformat(timespec="seconds"), "fieldsV1": {"f:spec": {"f:renewTime": {}}}}
-    somebody = {"time": "2099-01-01T12:00:00Z", "fieldsV1": {"f:metadata": {}}}
-    lease = {
-        "metadata": {"name": "n", "managedFields": [kubelet, somebody]},
-        "spec": {"renewTime": now.isoformat()},
-    }
-    series = {"namespace": "default", "pod": "m-1", "outrider_dev_model": "m", "job": "pods"}
-    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/speculativemodels.outrider.dev"
-    return Kubernetes(
-        {
-            definition: DEFINITION,
-            "/apis/apps/v1/deployments": a_list(operator),
-            "/apis/coordination.k8s.io/v1/leases": a_list(),
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases": a_list(lease),
-            "/apis/outrider.dev/v1alpha1/speculativemodels": a_list(a_raw_model("m")),
-            "/api/v1/pods": a_list(engine),
-            "/api/v1/nodes": a_list(
-                {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "nvidia.com/gpu": "1"}}}
-            ),
-            PROXY: {"status": "success", "data": {"result": [{"metric": series, "value": [1.0, "12"]}]}},
-        }
-    )
-
-
-def told(cluster: Kubernetes, tmp_path: Path) -> dict[str, list[str]]:
-    """Levels and messages by subject."""
-    with serving(cluster, tmp_path) as environment:
-        result = CliRunner().invoke(app, ["doctor", "--json"], env=environment)
-    found: dict[str, list[str]] = {}
-    for each in json.loads(result.stdout)["findings"]:
-        found.setdefault(each["subject"], []).append(f"{each['level']}: {each['message']}")
-    return found
-
-
 def test_prometheus_is_asked_through_the_api_server_as_the_operator_names_it(tmp_path: Path) -> None:
     cluster = a_cluster()
     found = told(cluster, tmp_path)
@@ -313,7 +240,7 @@ def test_prometheus_is_asked_through_the_api_server_as_the_operator_names_it(tmp
 )
 def test_no_plugin_is_missed_where_none_is_needed(tmp_path: Path, speculation: dict[str, Any]) -> None:
     cluster = a_cluster()
-    models = a_list(a_raw_model("m", speculation=speculation))
+    models = a_list(a_raw_model("m", namespace="team-a", speculation=speculation))
     cluster.objects["/apis/outrider.dev/v1alpha1/speculativemodels"] = models
     assert "plugin" not in told(cluster, tmp_path)
 

@@ -118,7 +118,10 @@ def test_eight_faults_of_one_cluster_are_found(tmp_path: Path) -> None:
     }
     tolerates = [{"key": "dedicated", "operator": "Exists"}]
     group = "/apis/monitoring.coreos.com/v1"
-    monitor = {"metadata": {"name": "outrider", "namespace": "outrider-system", "labels": {"a": "b"}}}
+    monitor = {
+        "metadata": {"name": "outrider", "namespace": "outrider-system", "labels": {"a": "b"}},
+        "spec": {"selector": {"matchExpressions": [{"key": "outrider.dev/model", "operator": "Exists"}]}},
+    }
     prometheus = {
         "metadata": {"name": "p", "namespace": "monitoring"},
         "spec": {"podMonitorSelector": {"matchLabels": {"release": "kube-prometheus-stack"}}},

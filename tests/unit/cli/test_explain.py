@@ -17,6 +17,7 @@ from outrider.api.tuning import TuningMode
 from outrider.cli.common.cluster import read_model
 from outrider.cli.common.output import CommandError
 from outrider.cli.explain.explanation import explanation
+from outrider.cli.explain.untuned import why_untuned
 from outrider.cli.main import app
 from outrider.controller.tune.snapshot import TunerSnapshot, write_snapshot
 from outrider.tuning.decision import BinEstimates, Estimate
@@ -77,9 +78,10 @@ def shown(
     status: dict[str, Any] | None = None,
     estimates: dict[str, BinEstimates] | None = None,
     width: int = 160,
+    **spec: Any,
 ) -> str:
     console = Console(file=StringIO(), width=width)
-    model = SpeculativeModel.model_validate(a_raw_model("qwen3", status=status))
+    model = SpeculativeModel.model_validate(a_raw_model("qwen3", status=status, **spec))
     console.print(explanation(model, estimates or {}, now=NOW))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
@@ -148,6 +150,63 @@ def test_a_model_without_any_report_says_so() -> None:
     assert "The operator has not reported on its speculation yet." in text
     assert "No decision has changed the schedule yet." in text
     assert "No estimates yet" in text
+
+
+NGRAM = {"method": "ngram", "numSpeculativeTokens": 3}
+OFF = {"tuning": {"mode": "Off"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause", "change"),
+    [
+        (
+            {"speculation": {"method": "none"}},
+            "spec.speculation.method is none",
+            "choose a method that drafts",
+        ),
+        (
+            {"speculation": {**NGRAM, **OFF}},
+            "spec.speculation.tuning.mode is Off",
+            "set it to Auto",
+        ),
+        (
+            {"speculation": {"method": "suffix", "numSpeculativeTokens": 3, **OFF}},
+            "its engine keeps one K with method suffix",
+            "choose another spec.speculation.method",
+        ),
+        (
+            {"speculation": {**NGRAM, **OFF}, "parallelism": {"data": 2}},
+            "spec.speculation.tuning.mode is Off",
+            "set it to Auto, with tuning.actuation: Rollout",
+        ),
+        (
+            {
+                "speculation": {
+                    "method": "dflash",
+                    "numSpeculativeTokens": 7,
+                    "drafter": {"uri": "hf://a/b"},
+                },
+                "engine": {"image": "engine:1", "version": "0.30.0", "modelRunner": "V2"},
+            },
+            "its engine keeps one K",
+            "do what the condition KnownIssues says",
+        ),
+    ],
+)
+def test_a_model_that_outrider_never_tunes_says_so_with_what_to_change(
+    spec: dict[str, Any], cause: str, change: str
+) -> None:
+    text = shown(**spec)
+    assert f"Outrider does not tune this model, because {cause}. To change it, {change}." in text
+    assert "has not reported" not in text
+
+
+@pytest.mark.parametrize(("mode", "untuned"), [("Off", True), ("Auto", False)])
+def test_pods_of_another_owner_are_tuned_unless_their_mode_is_off(mode: str, untuned: bool) -> None:
+    target = {"selector": {"matchLabels": {"app": "m"}}, "tuning": {"mode": mode}}
+    raw = {**a_raw_model(), "spec": {"target": target}}
+    why = why_untuned(SpeculativeModel.model_validate(raw))
+    assert (why is not None and "spec.target.tuning.mode is Off" in why) is untuned
 
 
 def test_words_of_others_are_no_markup() -> None:

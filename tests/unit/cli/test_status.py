@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from outrider.api.conditions import ConditionType, rfc3339
 from outrider.cli.common.options import ClusterChoice
@@ -125,11 +125,53 @@ def test_a_model_without_any_report_needs_a_person_who_looks_for_an_operator() -
     assert "`outrider doctor`" in text
 
 
-def test_a_change_of_the_spec_that_nobody_saw_is_told() -> None:
+def behind(*writes: dict[str, Any], created: datetime | None = None) -> dict[str, Any]:
+    """A model whose last change no operator has read."""
     raw = well()
-    raw["metadata"]["generation"] = 2
-    (finding,) = on_call(raw, NOW).findings
-    assert (finding.reason, finding.urgency) == ("Behind", Urgency.PASSES)
+    raw["metadata"] |= {"generation": 3, "managedFields": list(writes)}
+    if created is not None:
+        raw["metadata"]["creationTimestamp"] = rfc3339(created)
+    return raw
+
+
+def a_write(field: str, time: datetime) -> dict[str, Any]:
+    return {"manager": "kubectl", "time": rfc3339(time), "fieldsV1": {field: {}}}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "urgency"), [(0, Urgency.PASSES), (119, Urgency.PASSES), (120, Urgency.PERSON)]
+)
+def test_a_change_of_the_spec_that_no_operator_reads_needs_a_person_after_two_minutes(
+    seconds: int, urgency: Urgency
+) -> None:
+    raw = behind(a_write("f:spec", BEGAN), created=BEGAN - timedelta(days=30))
+    (finding,) = on_call(raw, BEGAN + timedelta(seconds=seconds)).findings
+    assert (finding.reason, finding.urgency, finding.since) == ("Behind", urgency, BEGAN)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        behind(a_write("f:spec", NOW - timedelta(days=9)), a_write("f:spec", BEGAN)),
+        behind(a_write("f:spec", BEGAN), a_write("f:status", NOW), a_write("f:metadata", NOW)),
+        behind({"manager": "without a time", "fieldsV1": {"f:spec": {}}}, created=BEGAN),
+        behind(created=BEGAN),
+    ],
+    ids=["the newest", "not those of other fields", "without a time the creation", "else the creation"],
+)
+def test_the_age_of_a_spec_is_that_of_its_last_write(raw: dict[str, Any]) -> None:
+    assert on_call(raw, NOW).findings[0].since == BEGAN
+
+
+def test_a_spec_that_no_operator_reads_leads_to_the_installation() -> None:
+    text = of_one(behind(created=BEGAN))
+    assert "Operator Behind, 4m: No operator reconciles this model" in text
+    assert "is an operator installed, and does it watch this namespace?" in text
+
+
+def test_a_spec_without_any_time_passes() -> None:
+    (finding,) = on_call(behind(), NOW).findings
+    assert (finding.urgency, finding.since) == (Urgency.PASSES, None)
 
 
 def test_a_status_that_cannot_be_read_hides_no_other_model() -> None:
@@ -184,10 +226,49 @@ def test_words_of_others_are_no_markup() -> None:
     assert "[red]1[/red]" in printed(screen_of_all([on_call(hostile, NOW)], NOW))
 
 
-async def test_a_missing_right_says_so() -> None:
+def status_of_all(cluster: Kubernetes, folder: Path, **environment: str) -> Result:
+    with serving(cluster, folder) as found:
+        return CliRunner().invoke(app, ["status", "-A"], env={**found, **environment})
+
+
+def in_namespaces(*names: str) -> Kubernetes:
+    """An account that has Roles in these namespaces, and no right to list all of them."""
+    path = "/apis/outrider.dev/v1alpha1/namespaces/{}/speculativemodels"
+    models = {name: a_raw_model("m", namespace=name, status=well()["status"]) for name in names}
+    cluster = Kubernetes({path.format(name): a_list(model) for name, model in models.items()})
+    cluster.refused = lambda _, asked: asked not in cluster.objects
+    return cluster
+
+
+def test_in_the_operators_pod_all_namespaces_are_those_that_it_watches(tmp_path: Path) -> None:
+    result = status_of_all(in_namespaces("a", "b"), tmp_path, OUTRIDER_WATCH_NAMESPACES="a b")
+    assert result.exit_code == 0, result.output
+    assert {"a/m", "b/m"} <= set(result.output.split())
+
+
+def test_with_the_right_to_list_all_the_operators_variable_hides_no_namespace(tmp_path: Path) -> None:
+    cluster = Kubernetes({ALL: a_list(well(), a_raw_model("m", namespace="b", status=well()["status"]))})
+    result = status_of_all(cluster, tmp_path, OUTRIDER_WATCH_NAMESPACES="b")
+    assert {"default/qwen3", "b/m"} <= set(result.output.split())
+
+
+def test_without_the_right_to_list_all_it_says_to_name_a_namespace(tmp_path: Path) -> None:
+    result = status_of_all(in_namespaces("a"), tmp_path, OUTRIDER_WATCH_NAMESPACES="")
+    told = f"{ALL} is forbidden. Name a namespace with -n, because this account may not list all namespaces."
+    assert (result.exit_code, result.output) == (2, f"outrider status: {told}\n")
+
+
+def test_a_watched_namespace_that_is_refused_is_named(tmp_path: Path) -> None:
+    result = status_of_all(in_namespaces("a"), tmp_path, OUTRIDER_WATCH_NAMESPACES="a gone")
+    right = "Ask for the verb list on speculativemodels.outrider.dev in gone"
+    assert result.exit_code == 2
+    assert f"{right}, or name another namespace with -n." in result.output
+
+
+async def test_a_missing_right_in_one_namespace_is_named() -> None:
     async with a_cluster(refusal(403, "speculativemodels is forbidden")) as (cluster, _):
-        with pytest.raises(CommandError, match=r"forbidden.*missing RBAC verb"):
-            await look(cluster, "default", Question(None, ClusterChoice(), everywhere=True))
+        with pytest.raises(CommandError, match=r"forbidden. Ask for the verb list .* in default"):
+            await look(cluster, "default", Question(None, ClusterChoice(), everywhere=False))
 
 
 async def test_the_right_to_list_is_enough_for_one_model() -> None:

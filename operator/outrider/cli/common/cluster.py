@@ -18,6 +18,7 @@ from outrider.api.resource import SpeculativeModel
 from outrider.api.text import shortened
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
+from outrider.cli.options import variable
 from outrider.cluster.client import ClusterClient, connect, runs_in_cluster
 from outrider.cluster.errors import ClusterError, Refused, Unauthorized, Unavailable
 from outrider.cluster.resources import CONFIG_MAPS, MODELS, JsonObject
@@ -177,6 +178,41 @@ async def stored_model(cluster: ClusterClient, namespace: str, name: str) -> Jso
         except Refused:
             raise refused from None
         return next(iter(found), None)
+
+
+async def models_everywhere(cluster: ClusterClient) -> list[JsonObject]:
+    """All stored models, or those that the operator watches where its account may list no others.
+
+    Raises:
+        CommandError: the API server refuses the list, and the message says how to name a namespace.
+        ClusterError: no answer.
+    """
+    try:
+        found, _ = await cluster.list_all(MODELS, None)
+    except Refused as refused:
+        # The chart sets the variable in the operator's pod, whose account then has only Roles.
+        watched = dict.fromkeys(os.environ.get(variable("watch_namespaces"), "").split())
+        if not watched:
+            raise CommandError(
+                f"{refused}. Name a namespace with -n, because this account may not list all namespaces."
+            ) from refused
+        return [raw for namespace in watched for raw in await models_in(cluster, namespace)]
+    return found
+
+
+async def models_in(cluster: ClusterClient, namespace: str) -> list[JsonObject]:
+    """The stored models of a namespace.
+
+    Raises:
+        CommandError: the API server refuses the list.
+        ClusterError: no answer.
+    """
+    try:
+        found, _ = await cluster.list_all(MODELS, namespace)
+    except Refused as refused:
+        right = f"the verb list on {MODELS.plural}.{MODELS.group} in {namespace}"
+        raise CommandError(f"{refused}. Ask for {right}, or name another namespace with -n.") from refused
+    return found
 
 
 def no_such_model(namespace: str, name: str) -> CommandError:

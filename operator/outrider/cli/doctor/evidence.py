@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic
 
 from outrider.api.resource import SpeculativeModel
-from outrider.cli.doctor.findings import Unseen
+from outrider.cli.doctor.findings import PartT, Unseen
 from outrider.cluster.installation import Installation
 from outrider.cluster.resources import JsonObject
-from outrider.controller.settings import Settings
+from outrider.controller.settings import LeaderElection, Settings
+
+
+class CannotLook(Exception):
+    """A part cannot be looked at; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,36 @@ class Operator:
     ready: int
     wanted: int
     settings: Settings | Unseen
+
+    @property
+    def title(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def elects(self) -> bool:
+        """Whether it leads by a Lease, which it does unless its settings say otherwise."""
+        return isinstance(self.settings, Unseen) or self.settings.leader_election is LeaderElection.ON
+
+    @property
+    def lease_namespace(self) -> str:
+        """Namespace of its Leases; where no setting has it, this machine's default is not the operator's."""
+        if isinstance(self.settings, Unseen) or "lease_namespace" not in self.settings.model_fields_set:
+            return self.namespace
+        return self.settings.lease_namespace
+
+    def covers(self, namespace: str) -> bool:
+        """Whether it watches the models of this namespace."""
+        watched = () if isinstance(self.settings, Unseen) else self.settings.watch_namespaces
+        return not watched or namespace in watched
+
+
+@dataclass(frozen=True, slots=True)
+class OfOperator(Generic[PartT]):
+    """One part of one operator."""
+
+    operator: Operator
+    seen: PartT | Unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +124,10 @@ class Evidence:
     operators: tuple[Operator, ...] | Unseen
     terms: tuple[Installation, ...] | Unseen
     missing_of_caller: tuple[Right, ...] | Unseen
-    missing_of_operator: Mapping[str, tuple[Right, ...]] | Unseen  # by namespace, empty for all
-    metrics: Metrics | Silent | Unseen | None  # None: the operator asks the pods itself
+    missing_of_operators: tuple[OfOperator[Mapping[str, tuple[Right, ...]]], ...] | Unseen
+    """By namespace, empty for all."""
+    metrics: tuple[OfOperator[Metrics | Silent | None], ...] | Unseen
+    """None: the operator asks the pods itself."""
     engines: tuple[EnginePod, ...] | Unseen
     offered: Mapping[str, int] | Unseen  # extended resources of all nodes
     wanted: Mapping[str, int] | Unseen  # the same, of all models

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 
 from outrider.api.quantity import duration_seconds
 from outrider.cli.doctor.evidence import GpuNode, Launch, Place, Taint, Toleration, part
@@ -17,7 +17,9 @@ _PROMETHEUSES = Resource("monitoring.coreos.com", "v1", "Prometheus", "prometheu
 _SECURITY_CONTEXTS = Resource(
     "security.openshift.io", "v1", "SecurityContextConstraints", "securitycontextconstraints"
 )
-_OURS = "app.kubernetes.io/name=outrider"
+COMPONENT = "app.kubernetes.io/component=operator"
+"""The one label of the chart's objects that no value changes; operators of other software may have it."""
+_INSTANCE = "app.kubernetes.io/instance"
 _DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 _GPU_LABELS = (
     "nvidia.com/gpu.present",
@@ -89,7 +91,7 @@ async def _missing(
 
 async def _ignored(cluster: ClusterClient, refused: list[str]) -> tuple[str, ...]:
     """PodMonitors of Outrider that no Prometheus selects; none where no Prometheus object exists."""
-    monitors = await _of_add_on(cluster, _POD_MONITORS, refused, labels=_OURS)
+    monitors = _ours(await _of_add_on(cluster, _POD_MONITORS, refused, labels=COMPONENT))
     servers = await _of_add_on(cluster, _PROMETHEUSES, refused)
     selectors = [part(raw, "spec").get("podMonitorSelector") for raw in servers]
     return tuple(
@@ -97,6 +99,22 @@ async def _ignored(cluster: ClusterClient, refused: list[str]) -> tuple[str, ...
         for raw in monitors
         if selectors and not any(_selects(each, raw["metadata"].get("labels") or {}) for each in selectors)
     )
+
+
+def _ours(monitors: Collection[JsonObject]) -> Iterator[JsonObject]:
+    """Those of releases with a PodMonitor of engines; the chart brings it and the operator's together."""
+    releases = {
+        _release(raw)
+        for raw in monitors
+        for each in part(raw, "spec", "selector").get("matchExpressions") or ()
+        if each.get("key") == MODEL_LABEL
+    }
+    return (raw for raw in monitors if _release(raw) in releases)
+
+
+def _release(raw: JsonObject) -> tuple[str, str]:
+    labels = raw["metadata"].get("labels") or {}
+    return raw["metadata"]["namespace"], labels.get(_INSTANCE, "")
 
 
 def _selects(selector: JsonObject | None, labels: Mapping[str, str]) -> bool:

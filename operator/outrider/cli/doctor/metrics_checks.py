@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from outrider.cli.common.output import counted
-from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Silent
-from outrider.cli.doctor.findings import Finding, bad, checked, fine, warning
+from outrider.cli.doctor.evidence import EnginePod, Evidence, Metrics, Operator, Silent
+from outrider.cli.doctor.findings import Finding, Unseen, bad, checked, fine, warning
+from outrider.cli.doctor.operator_checks import of_each
 
 _PROMETHEUS, _PLUGIN = "Prometheus", "plugin"
 _PAGE = "see Prometheus in the installation guide"
@@ -15,17 +16,30 @@ _FEWEST_SAMPLES = 3.5
 
 
 def metrics_findings(evidence: Evidence) -> Iterable[Finding]:
-    """Findings about Prometheus: is it reached, and does it know every serving pod by its labels?"""
-    return checked(_PROMETHEUS, evidence.metrics, lambda metrics: _metrics(metrics, evidence))
+    """Findings about every Prometheus: is it reached, and does it know each serving pod by its labels?
+
+    An operator's Prometheus has to know the pods in the namespaces that the operator watches.
+    """
+
+    def check(metrics: Metrics | Silent | None, operator: Operator) -> Iterable[Finding]:
+        return _metrics(metrics, operator, evidence.engines)
+
+    return checked(_PROMETHEUS, evidence.metrics, lambda parts: of_each(_PROMETHEUS, parts, check))
 
 
-def _metrics(metrics: Metrics | Silent | None, evidence: Evidence) -> Iterable[Finding]:
+def _metrics(
+    metrics: Metrics | Silent | None, operator: Operator, engines: tuple[EnginePod, ...] | Unseen
+) -> Iterable[Finding]:
     if metrics is None:
         return (fine(_PROMETHEUS, "not needed: the operator scrapes the engines"),)
     if isinstance(metrics, Silent):
         action = f"check prometheus.url of the chart and network policies; {_PAGE}"
         return (bad(_PROMETHEUS, metrics.why, action),)
-    return checked("engine pods", evidence.engines, lambda engines: _engines(metrics, engines))
+    return checked(
+        "engine pods",
+        engines,
+        lambda pods: _engines(metrics, tuple(pod for pod in pods if operator.covers(pod.namespace))),
+    )
 
 
 def _engines(metrics: Metrics, engines: tuple[EnginePod, ...]) -> Iterator[Finding]:

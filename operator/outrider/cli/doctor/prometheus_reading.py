@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from outrider.cli.doctor.evidence import Metrics, Target
+from outrider.cli.doctor.evidence import CannotLook, Metrics, Target
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import Unavailable
 from outrider.runtimes import dialects
@@ -49,6 +48,7 @@ async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
 
     Raises:
         ClusterError: no right to ask through the API server, or no answer.
+        CannotLook: the address is no Service's, and this machine gets no answer that is one of a Prometheus.
     """
     alive = [dialect.alive for dialect in dialects().all]
     tunable = [dialect.live_tuning for dialect in dialects().all if dialect.live_tuning is not None]
@@ -75,28 +75,48 @@ def _pod(metric: Mapping[str, str]) -> tuple[str, str]:
 
 
 async def _ask(cluster: ClusterClient, url: str, query: str) -> tuple[_Row, ...]:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise Unavailable(str(error)) from error
     service = _IN_CLUSTER.fullmatch(parts.hostname or "")
     if service is None:
-        answer = await _ask_directly(url, query)
-    else:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        name = f"{parts.scheme}:{service['service']}:{port}"
-        path = parts.path.rstrip("/") + _QUERY
-        answer = await cluster.get_through(service["namespace"], name, path, {"query": query})
+        return await _ask_directly(url, query)
+    name = f"{parts.scheme}:{service['service']}:{port}"
+    path = parts.path.rstrip("/") + _QUERY
+    answer = await cluster.get_through(service["namespace"], name, path, {"query": query})
     try:
         return _ANSWER.validate_python(answer).data.result
     except ValidationError as error:
-        raise Unavailable(f"the answer is not that of a Prometheus: {error.errors()[0]['msg']}") from error
+        raise Unavailable(_not_prometheus(error)) from error
 
 
-async def _ask_directly(url: str, query: str) -> Mapping[str, object]:
-    """Ask from this machine, which may be in another network than the operator."""
+async def _ask_directly(url: str, query: str) -> tuple[_Row, ...]:
+    """Ask from this machine, whose failure says nothing about the operator.
+
+    The operator may be in another network, and has its own credentials and authority of certificates.
+    """
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http:
             response = await http.get(url.rstrip("/") + _QUERY, params={"query": query})
             response.raise_for_status()
-            found: Mapping[str, object] = response.json()
-    except (httpx.HTTPError, json.JSONDecodeError) as error:
-        raise Unavailable(f"asked from this machine: {error}") from error
-    return found
+            return _ANSWER.validate_python(response.json()).data.result
+    except ValidationError as error:
+        raise CannotLook(_from_here(url, _not_prometheus(error))) from error
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        # The client's message has a link on its second line, and has no text for some timeouts.
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise CannotLook(_from_here(url, first)) from error
+
+
+def _from_here(url: str, why: str) -> str:
+    lacks = "lacks the operator's network, credentials and certificates"
+    return (
+        f"this machine asked {url} in vain, because it {lacks}: {why}. "
+        "The condition MetricsAvailable shows what the operator gets"
+    )
+
+
+def _not_prometheus(error: ValidationError) -> str:
+    return f"the answer is not that of a Prometheus: {error.errors()[0]['msg']}"

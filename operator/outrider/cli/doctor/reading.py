@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -17,17 +17,19 @@ from outrider.api.validation_message import first_validation_message
 from outrider.cli.common.cluster import Access, access
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.doctor.evidence import (
+    CannotLook,
     EnginePod,
     Evidence,
     Metrics,
     NodeClock,
+    OfOperator,
     Operator,
     Right,
     Silent,
     part,
 )
 from outrider.cli.doctor.findings import Unseen
-from outrider.cli.doctor.launch_reading import extended, read_place
+from outrider.cli.doctor.launch_reading import COMPONENT, extended, read_place
 from outrider.cli.doctor.prometheus_reading import read_metrics
 from outrider.cli.options import variable
 from outrider.cluster.client import ClusterClient
@@ -59,13 +61,15 @@ from outrider.controller.settings import MetricsSourceKind, Settings
 from outrider.plan.names import MODEL_LABEL
 from outrider_protocol.methods import Method
 
-_OPERATORS = "app.kubernetes.io/name=outrider,app.kubernetes.io/component=operator"
+_NO_ACCOUNT = "no operator was seen whose account could be asked about"
+_NO_PROMETHEUS = "no operator was found, and only it knows its Prometheus"
 _NODE_LEASES = "kube-node-lease"
 _MAX_NAMESPACES = 5
 """Namespaces that are checked; a release has the same roles in each namespace that it watches."""
 _LISTS = ("watch_namespaces", "engine_images", "engine_image_pull_secrets", "control_peers")
 
 SeenT = TypeVar("SeenT")
+ReadOne = Callable[[Settings, Operator], Awaitable[SeenT]]
 
 
 async def look_at_cluster(choice: ClusterChoice) -> Evidence:
@@ -77,14 +81,17 @@ async def look_at_cluster(choice: ClusterChoice) -> Evidence:
 async def _look_at(there: Access) -> Evidence:
     cluster = there.cluster
     operators = await _seen(_operators(cluster))
-    first = operators[0] if isinstance(operators, tuple) and operators else None
     return Evidence(
         crd=await _seen(cluster.get(DEFINITIONS, None, f"{MODELS.plural}.{MODELS.group}")),
         operators=operators,
         terms=await _seen(_terms(cluster)),
         missing_of_caller=await _seen(_missing(cluster, OF_THE_CALLER, there.namespace, account=None)),
-        missing_of_operator=await _seen(_missing_of(cluster, first)),
-        metrics=await _seen(_metrics(cluster, first)),
+        missing_of_operators=await _seen(
+            _of_each(operators, lambda settings, of: _missing_of(cluster, settings, of), _NO_ACCOUNT)
+        ),
+        metrics=await _seen(
+            _of_each(operators, lambda settings, _: _metrics(cluster, settings), _NO_PROMETHEUS)
+        ),
         engines=await _seen(_engines(cluster)),
         offered=await _seen(_offered(cluster)),
         wanted=await _seen(_wanted(cluster)),
@@ -94,10 +101,6 @@ async def _look_at(there: Access) -> Evidence:
         # Last: a look may take seconds, and what was written meanwhile is not from the future.
         now=datetime.now(UTC),
     )
-
-
-class CannotLook(Exception):
-    """A part cannot be looked at; the message says why."""
 
 
 async def _seen(part: Awaitable[SeenT]) -> SeenT | Unseen:
@@ -112,6 +115,25 @@ async def _seen(part: Awaitable[SeenT]) -> SeenT | Unseen:
         return Unseen(str(error))
 
 
+async def _of_each(
+    operators: tuple[Operator, ...] | Unseen, read: ReadOne[SeenT], none: str
+) -> tuple[OfOperator[SeenT], ...]:
+    """One part of every operator.
+
+    Raises:
+        CannotLook: no operator was seen; ``none`` says why one is needed.
+    """
+    if isinstance(operators, Unseen) or not operators:
+        raise CannotLook(none)
+    return tuple([OfOperator(each, await _seen(_of_one(each, read))) for each in operators])
+
+
+async def _of_one(operator: Operator, read: ReadOne[SeenT]) -> SeenT:
+    if isinstance(operator.settings, Unseen):
+        raise CannotLook(f"the settings of {operator.title} were not read")
+    return await read(operator.settings, operator)
+
+
 async def _models(cluster: ClusterClient) -> tuple[SpeculativeModel, ...]:
     """What cannot be read says so itself, in Degraded."""
     found, _ = await cluster.list_all(MODELS, None)
@@ -123,19 +145,23 @@ async def _models(cluster: ClusterClient) -> tuple[SpeculativeModel, ...]:
 
 
 async def _operators(cluster: ClusterClient) -> tuple[Operator, ...]:
-    found, _ = await cluster.list_all(DEPLOYMENTS, None, labels=_OPERATORS)
-    return tuple(_operator(raw) for raw in found)
+    found, _ = await cluster.list_all(DEPLOYMENTS, None, labels=COMPONENT)
+    return tuple(operator for raw in found if (operator := _operator(raw)) is not None)
 
 
-def _operator(raw: JsonObject) -> Operator:
+def _operator(raw: JsonObject) -> Operator | None:
+    """None for the operator of other software: the label `name` is the user's, and the variables are ours."""
     metadata, spec = raw["metadata"], raw["spec"]
+    variables = spec["template"]["spec"]["containers"][0].get("env") or ()
+    if not any(each["name"].startswith(variable("")) for each in variables):
+        return None
     return Operator(
         namespace=metadata["namespace"],
         name=metadata["name"],
         version=metadata.get("labels", {}).get("app.kubernetes.io/version", "unknown"),
         ready=part(raw, "status").get("readyReplicas", 0),
         wanted=spec.get("replicas", 1),
-        settings=_settings(spec["template"]["spec"]["containers"][0].get("env") or ()),
+        settings=_settings(variables),
     )
 
 
@@ -165,11 +191,11 @@ async def _leases(cluster: ClusterClient, namespace: str | None, name: str) -> l
     return [each for each in read if each is not None]
 
 
-async def _missing_of(cluster: ClusterClient, operator: Operator | None) -> Mapping[str, tuple[Right, ...]]:
-    if operator is None or isinstance(operator.settings, Unseen):
-        raise CannotLook("no operator was seen whose account could be asked about")
-    account = ServiceAccount(operator.namespace, operator.settings.service_account)
-    namespaces = operator.settings.watch_namespaces[:_MAX_NAMESPACES] or ("",)
+async def _missing_of(
+    cluster: ClusterClient, settings: Settings, operator: Operator
+) -> Mapping[str, tuple[Right, ...]]:
+    account = ServiceAccount(operator.namespace, settings.service_account)
+    namespaces = settings.watch_namespaces[:_MAX_NAMESPACES] or ("",)
     missing = [await _missing(cluster, OF_THE_OPERATOR, each, account=account) for each in namespaces]
     return dict(zip(namespaces, missing, strict=True))
 
@@ -187,12 +213,10 @@ async def _missing(
     return tuple(right for right, granted in zip(rights, allowed, strict=True) if not granted)
 
 
-async def _metrics(cluster: ClusterClient, operator: Operator | None) -> Metrics | Silent | None:
-    if operator is None or isinstance(operator.settings, Unseen):
-        raise CannotLook("no operator was found, and only it knows its Prometheus")
-    if operator.settings.metrics_source is not MetricsSourceKind.PROMETHEUS:
+async def _metrics(cluster: ClusterClient, settings: Settings) -> Metrics | Silent | None:
+    if settings.metrics_source is not MetricsSourceKind.PROMETHEUS:
         return None
-    url = operator.settings.prometheus_url
+    url = settings.prometheus_url
     try:
         return await read_metrics(cluster, url)
     except (NotFound, Unavailable) as error:

@@ -22,6 +22,7 @@ from outrider.cli.common.output import (
     reason_of,
     schedule_of,
 )
+from outrider.cli.explain.untuned import why_untuned
 from outrider.plan import settled
 from outrider.tuning.decision import BinEstimates, Estimate
 from outrider_protocol.schedule import Schedule
@@ -46,7 +47,10 @@ def _parts(
     status, metadata = model.status, model.metadata
     mode = settled(model).spec.tuning_mode
     yield Text(f"{metadata.namespace}/{metadata.name}, tuning {mode}", style="bold")
-    yield from (Text(line) for line in _headlines(status.speculation, now))
+    if status.speculation is None:
+        yield Text(why_untuned(model) or "The operator has not reported on its speculation yet.")
+    else:
+        yield from (Text(line) for line in _headlines(status.speculation, now))
     if status.slo is not None:
         yield Text(f"latency targets: {status.slo.summary}")
     yield from _conditions(status)
@@ -63,10 +67,7 @@ def _parts(
         yield Text("No estimates yet: the tuner has stored no measurements of this model.")
 
 
-def _headlines(speculation: SpeculationStatus | None, now: datetime) -> Iterator[str]:
-    if speculation is None:
-        yield "The operator has not reported on its speculation yet."
-        return
+def _headlines(speculation: SpeculationStatus, now: datetime) -> Iterator[str]:
     yield f"schedule {schedule_of(speculation)}, {speculation.state}"
     if speculation.simulated is not None:
         yield f"simulated: engines compute nothing and sleep the step times of {speculation.simulated}"

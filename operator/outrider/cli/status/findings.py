@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from outrider.api.conditions import Condition, ConditionStatus, known_condition, reason_of
 from outrider.api.reason import Need
@@ -16,9 +16,26 @@ from outrider.api.status import Status
 from outrider.api.validation_message import first_validation_message
 
 _PATIENCE = timedelta(minutes=2)
-"""How long retries may fail before a person is needed: a scrape comes within it, and a pod has a new key."""
+"""How long retries may fail before a person is needed: a scrape comes within it, and a pod has a new key.
 
-_IF_IT_STAYS = "Run `outrider doctor` if this lasts longer than a minute."
+An operator that runs and watches the namespace reads a change of a spec long before."""
+
+_IF_IT_STAYS = "Run `outrider doctor` if this lasts longer than two minutes."
+_FIND_THE_OPERATOR = "Run `outrider doctor`: is an operator installed, and does it watch this namespace?"
+
+
+class _Write(BaseModel):
+    """The fields that one writer of an object owns, and when it last changed one of them."""
+
+    time: AwareDatetime | None = None
+    fields: Mapping[str, object] = Field(default_factory=dict, alias="fieldsV1")
+
+
+class _Written(BaseModel):
+    """The part of an object's metadata that the API server writes about its writers."""
+
+    creation_timestamp: AwareDatetime | None = Field(default=None, alias="creationTimestamp")
+    managed_fields: tuple[_Write, ...] = Field(default=(), alias="managedFields")
 
 
 class Urgency(StrEnum):
@@ -69,7 +86,7 @@ def on_call(raw: Mapping[str, object], now: datetime) -> OnCall:
         unreadable = Finding(Urgency.PERSON, "Status", "Unreadable", why)
         return OnCall(metadata.namespace, metadata.name, Status(), (unreadable,))
     said = (_finding(condition, now) for condition in status.conditions)
-    found = (*_unseen(metadata, status), *filter(None, said))
+    found = (*_unseen(metadata, status, _changed(raw), now), *filter(None, said))
     order = list(Urgency)
     return OnCall(
         metadata.namespace,
@@ -79,14 +96,27 @@ def on_call(raw: Mapping[str, object], now: datetime) -> OnCall:
     )
 
 
-def _unseen(metadata: Metadata, status: Status) -> tuple[Finding, ...]:
+def _unseen(
+    metadata: Metadata, status: Status, changed: datetime | None, now: datetime
+) -> tuple[Finding, ...]:
+    """The finding that no operator has read the spec. changed: time of its last change."""
     if not status.conditions:
         message = "No operator has reported on this model."
         return (Finding(Urgency.PERSON, "Operator", "Silent", message, do="Run `outrider doctor`."),)
-    if metadata.generation > (status.observed_generation or 0):
-        message = "The operator has not seen the last change of the spec yet."
-        return (Finding(Urgency.PASSES, "Operator", "Behind", message, do=_IF_IT_STAYS),)
-    return ()
+    if metadata.generation <= (status.observed_generation or 0):
+        return ()
+    if changed is not None and now - changed >= _PATIENCE:
+        message = "No operator reconciles this model: none has read the last change of the spec."
+        return (Finding(Urgency.PERSON, "Operator", "Behind", message, changed, do=_FIND_THE_OPERATOR),)
+    message = "The operator has not seen the last change of the spec yet."
+    return (Finding(Urgency.PASSES, "Operator", "Behind", message, changed, do=_IF_IT_STAYS),)
+
+
+def _changed(raw: Mapping[str, object]) -> datetime | None:
+    """When the spec changed last: the newest write of a field of it, else the creation of the model."""
+    metadata = _Written.model_validate(raw["metadata"])
+    of_spec = (each.time for each in metadata.managed_fields if "f:spec" in each.fields)
+    return max(filter(None, of_spec), default=metadata.creation_timestamp)
 
 
 def _finding(condition: Condition, now: datetime) -> Finding | None:

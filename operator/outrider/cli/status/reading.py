@@ -7,13 +7,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outrider.cli.common.cluster import access, cannot_read, no_such_model, stored_model
+from outrider.cli.common.cluster import (
+    access,
+    cannot_read,
+    models_everywhere,
+    models_in,
+    no_such_model,
+    stored_model,
+)
 from outrider.cli.common.options import ClusterChoice
 from outrider.cli.common.output import CommandError
 from outrider.cli.status.findings import OnCall, on_call
 from outrider.cluster.client import ClusterClient
 from outrider.cluster.errors import ClusterError
-from outrider.cluster.resources import MODELS
 
 LOOK_SECONDS = 2.0
 
@@ -54,8 +60,8 @@ async def look(cluster: ClusterClient, namespace: str, question: Question) -> Mo
     now = datetime.now(UTC)
     try:
         if question.name is None:
-            found, _ = await cluster.list_all(MODELS, None if question.everywhere else namespace)
-            models = (on_call(raw, now) for raw in found)
+            listed = models_everywhere(cluster) if question.everywhere else models_in(cluster, namespace)
+            models = (on_call(raw, now) for raw in await listed)
             return tuple(sorted(models, key=lambda model: (model.namespace, model.name)))
         raw = await stored_model(cluster, namespace, question.name)
     except ClusterError as error:
