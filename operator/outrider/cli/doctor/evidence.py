@@ -43,7 +43,7 @@ class Operator:
 
     @property
     def elects(self) -> bool:
-        """Whether it leads by a Lease, which it does unless its settings say otherwise."""
+        """Whether the operator leads by a Lease; unless its settings say otherwise, it does."""
         return isinstance(self.settings, Unseen) or self.settings.leader_election is LeaderElection.ON
 
     @property
@@ -54,7 +54,7 @@ class Operator:
         return self.settings.lease_namespace
 
     def covers(self, namespace: str) -> bool:
-        """Whether it watches the models of this namespace."""
+        """Whether the operator watches the models of this namespace."""
         watched = () if isinstance(self.settings, Unseen) else self.settings.watch_namespaces
         return not watched or namespace in watched
 

@@ -48,7 +48,7 @@ async def read_metrics(cluster: ClusterClient, url: str) -> Metrics:
 
     Raises:
         ClusterError: no right to ask through the API server, or no answer.
-        CannotLook: the address is no Service's, and this machine gets no answer that is one of a Prometheus.
+        CannotLook: the address belongs to no Service, and this machine gets no answer of a Prometheus.
     """
     alive = [dialect.alive for dialect in dialects().all]
     tunable = [dialect.live_tuning for dialect in dialects().all if dialect.live_tuning is not None]
