@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from functools import partial
 
 import pytest
 
+from tests.environment.place import OPERATOR_IMAGE
 from tests.lifecycle.api_server import ApiServer, an_api_server
 from tests.lifecycle.operators import the_operator_of
-from tests.lifecycle.releases import CHART, CRD, Helm
+from tests.lifecycle.releases import CHART, CRD, Helm, image_values
 from tests.lifecycle.stored_models import KIND, a_model, eventually, is_taken
 
 TEAMS = ("team-a", "team-b")
@@ -99,3 +101,11 @@ def test_a_second_release_that_would_bring_the_definition_again_is_refused(
     third = Helm(helm_program, "team-c-operator", place.server.environment)
     with pytest.raises(AssertionError, match=CRD):
         third.deploy(CHART, {"watchNamespaces": ["team-a"]})
+
+
+def test_a_second_release_in_the_namespace_of_another_is_refused(place: Place, helm_program: str) -> None:
+    """Both would share a Lease, and one would never serve."""
+    helm = Helm(helm_program, home(TEAMS[0]), place.server.environment)
+    values = {**image_values(OPERATOR_IMAGE), "watchNamespaces": ["team-c"], "crds": {"install": False}}
+    with pytest.raises(AssertionError, match=r"outrider-leader-election.*cannot be imported"):
+        helm("install", "other", str(CHART), "--values", "-", stdin=json.dumps(values))
