@@ -39,8 +39,9 @@ def test_the_api_server_takes_the_policy(values: tuple[str, ...]) -> None:
     assert "networkpolicy.networking.k8s.io/outrider" in said
 
 
-def test_the_api_server_refuses_a_peer_that_is_none() -> None:
+@pytest.mark.parametrize("addresses", ["::::/8", "10.0.0.1/8"])
+def test_the_api_server_refuses_addresses_that_only_look_like_some(addresses: str) -> None:
+    """The schema of the chart refuses others."""
+    rendered = policy(f"metricsFrom[0].ipBlock.cidr={addresses}")
     with pytest.raises(KubectlError, match="cidr"):
-        kubectl(
-            "apply", "--dry-run=server", "-f", "-", stdin=policy("metricsFrom[0].ipBlock.cidr=everywhere")
-        )
+        kubectl("apply", "--dry-run=server", "-f", "-", stdin=rendered)

@@ -40,7 +40,7 @@ class _Part(BaseModel):
 
 
 def _cidr(text: str) -> str:
-    ip_network(text, strict=False)  # Kubernetes allows host bits, as in 10.0.0.1/8.
+    ip_network(text)
     return text
 
 
