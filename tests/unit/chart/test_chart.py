@@ -663,16 +663,21 @@ def test_the_monitor_of_the_operator_names_the_job_as_the_examples_of_autoscalin
     ]
 
 
-def own_objects(release: str) -> set[tuple[str, str, str]]:
+def own_objects(
+    *values: str, release: str = "outrider", flags: tuple[str, ...] = ()
+) -> set[tuple[str, str, str]]:
+    """Kind, namespace and name of what a release without the definition owns."""
+    documents = render("crds.install=false", *values, release=release, flags=flags)
     return {
-        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
-        for each in render("crds.install=false", "watchNamespaces={a}", release=release)
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in documents
     }
 
 
 @needs_helm
 def test_a_second_release_in_one_namespace_is_refused_because_both_would_own_the_role_of_the_lease() -> None:
-    shared = own_objects("blue") & own_objects("green")
+    shared = own_objects("watchNamespaces={a}", release="blue") & own_objects(
+        "watchNamespaces={a}", release="green"
+    )
 
     name = f"{LEASE_NAME}-leader-election"
     assert shared == {("Role", "outrider-system", name), ("RoleBinding", "outrider-system", name)}
@@ -680,16 +685,12 @@ def test_a_second_release_in_one_namespace_is_refused_because_both_would_own_the
 
 @needs_helm
 def test_releases_in_namespaces_of_their_own_share_no_object() -> None:
-    flags = ("--namespace", "elsewhere")
-    values = ("crds.install=false", "admissionPolicy.enabled=true")
-    mine, other = (
-        {
-            (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"])
-            for each in render(*values, f"watchNamespaces={{{team}}}", flags=more)
-        }
-        for team, more in (("a", ()), ("b", flags))
+    mine = own_objects("admissionPolicy.enabled=true", "watchNamespaces={a}")
+    other = own_objects(
+        "admissionPolicy.enabled=true", "watchNamespaces={b}", flags=("--namespace", "elsewhere")
     )
 
+    assert mine
     assert not mine & other
 
 

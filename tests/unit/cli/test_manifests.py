@@ -115,11 +115,12 @@ def test_a_whole_number_with_a_point_is_a_whole_number() -> None:
         assert str(model.spec.resources.limits["cpu"]) == "3"
 
 
-def test_a_date_without_quotes_is_a_text() -> None:
-    text = patched(speculation={"drafter": {"revision": "DATE"}}).replace("DATE", "2024-01-01")
+@pytest.mark.parametrize("written", ["2024-01-01", "12:30"])
+def test_a_date_or_a_time_without_quotes_is_a_text(written: str) -> None:
+    text = patched(speculation={"drafter": {"revision": "DATE"}}).replace("DATE", written)
     drafter = read(text).spec.speculation.drafter
     assert drafter is not None
-    assert drafter.revision == "2024-01-01"
+    assert drafter.revision == written
 
 
 def test_the_status_of_a_stored_object_does_not_decide() -> None:

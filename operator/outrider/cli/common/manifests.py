@@ -14,20 +14,11 @@ from outrider.api.resource import API_VERSION, KIND, SpeculativeModel, within_li
 from outrider.api.text import shortened
 from outrider.cli.common.output import CommandError
 from outrider.importing.documents import objects_in
+from outrider.importing.kubernetes_yaml import KubernetesLoader
 
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
-
-class _Loader(yaml.SafeLoader):
-    """Reads as `kubectl` does: a date without quotes is a text, and a key that is there twice is refused.
-
-    Plain YAML keeps the last of two equal keys.
-    """
-
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+class _Loader(KubernetesLoader):
+    """Refuses a key that is there twice, as the API server does; plain YAML keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen = set[str]()
